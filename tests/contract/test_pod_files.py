@@ -139,6 +139,18 @@ async def test_a_pods_users_are_kept_until_they_are_forgotten_or_its_directory_i
     assert {} == files.noted_of_all(Note.USER_IDS)
 
 
+@pytest.mark.parametrize("uid", ["../../elsewhere", "..", ""])
+def test_of_what_is_no_uid_nothing_was_noted_and_nothing_is_removed(uid: str, tmp_path: Path) -> None:
+    """The runtime may have an orphan with any label for a UID, and its end is the end of each pod."""
+    files = on_disk(tmp_path).files
+    treasure = tmp_path / "elsewhere" / Note.USER_IDS.value
+    treasure.write_text("gold")
+
+    files.forget_note(uid, Note.USER_IDS)
+
+    assert "gold" == treasure.read_text()
+
+
 async def test_a_note_is_read_whole_or_refused(subject: Subject) -> None:
     files = subject.files
     await files.make_pod("u")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from typing import TYPE_CHECKING
 
@@ -79,6 +80,23 @@ async def test_the_disk_remembers(tmp_path: Path) -> None:
     await on_disk(tmp_path).intend("a")
     assert RECORD == await on_disk(tmp_path).pulled("sha256:1")
     assert await on_disk(tmp_path).is_intended("a")
+
+
+async def test_records_whose_directory_was_removed_are_gone_and_the_next_ones_are_kept(tmp_path: Path) -> None:
+    records = on_disk(tmp_path)
+    await records.keep(RECORD)
+    await records.intend("a")
+    shutil.rmtree(tmp_path / "image_manager")
+
+    assert ([], []) == (list(await records.all_pulled()), list(await records.intents()))
+    assert None is await records.pulled("sha256:1")
+    await records.forget("sha256:1")
+    await records.intend("b")
+    await records.keep(RECORD)
+
+    assert ([RECORD], ["b"]) == (list(await records.all_pulled()), list(await records.intents()))
+    modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "image_manager").iterdir()]
+    assert [0o700, 0o700] == modes
 
 
 async def test_on_the_disk_a_record_is_what_upstream_writes_and_for_nobody_elses_eyes(tmp_path: Path) -> None:

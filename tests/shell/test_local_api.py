@@ -97,6 +97,29 @@ async def test_a_log_is_read_with_all_that_was_asked(tmp_path: Path) -> None:
             await read(previous="true")
 
 
+@pytest.mark.parametrize("query", [{}, {"follow": "true"}])
+async def test_a_log_that_is_no_file_is_said_to_be_none(
+    query: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As an answer, which an answer that had begun could only break off; and to the client, who has the log of it."""
+    os.mkfifo(path := tmp_path / "0.log")
+    view = FakeView([pod()], logs={("default", "web-n1", "app", False): str(path)})
+
+    async with served(view, tmp_path) as agent:
+        with pytest.raises(AgentObjects) as caught:
+            await agent.get("/logs/default/web-n1/app", query)
+
+    assert f'the log of container "app" cannot be read: {path}: no plain file' == str(caught.value)
+    assert [] == [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+async def test_a_log_whose_file_is_gone_is_empty(tmp_path: Path) -> None:
+    view = FakeView([pod()], logs={("default", "web-n1", "app", False): str(tmp_path / "0.log")})
+
+    async with served(view, tmp_path) as agent:
+        assert b"" == await agent.get("/logs/default/web-n1/app")
+
+
 async def test_a_followed_log_goes_on_until_the_container_is_over(tmp_path: Path, autojump_clock) -> None:
     log = tmp_path / "0.log"
     log.write_text(f"{NOW} stdout F one\n")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 from contextlib import suppress
 from dataclasses import replace
@@ -689,6 +690,16 @@ async def test_a_log_whose_file_is_gone_is_said_to_be(bench: Bench) -> None:
     bench.view.logs = {}
 
     assert (400, "app has no log") == ((answer := await told(bench, LOG)).status_code, answer.text)
+
+
+async def test_a_log_that_is_no_file_is_said_to_be_none(bench: Bench, tmp_path: Path) -> None:
+    os.mkfifo(path := tmp_path / "fifo")
+    bench.view.logs = {("default", "web-n1", "app", False): str(path)}
+
+    answer = await told(bench, LOG)
+
+    wanted = f'the log of container "app" cannot be read: {path}: no plain file'
+    assert (400, wanted) == (answer.status_code, answer.text)
 
 
 async def test_without_debugging_handlers_their_paths_say_so(bench: Bench) -> None:

@@ -1,8 +1,11 @@
 """Removing trees in which containers left traps."""
 
 import errno
+import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,8 +113,8 @@ def test_a_link_in_its_place_is_not_followed(tree: Path, tmp_path: Path) -> None
 def test_what_is_mounted_stays_whole(where: str, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The live tests mount; here the kernel is only said to have."""
     mounted = (tmp_path / where).stat().st_ino
-    mount_of = removal._mount_of
-    monkeypatch.setattr(removal, "_mount_of", lambda fd: "x" if os.fstat(fd).st_ino == mounted else mount_of(fd))
+    mount_of = removal.mount_of
+    monkeypatch.setattr(removal, "mount_of", lambda fd: "x" if os.fstat(fd).st_ino == mounted else mount_of(fd))
 
     with pytest.raises(OSError, match="something is mounted there"):
         remove_tree(str(tree))
@@ -156,3 +159,104 @@ def test_a_tree_in_which_somebody_goes_on_writing_is_given_up_and_goes_when_he_h
     remove_tree(str(tree))
 
     assert not tree.exists()
+
+
+class Subvolumes:
+    """A file system on which some directories are the tops of btrfs subvolumes: all have one number, nothing but they
+    can be moved from one to another, and those that are read-only can be neither written to nor moved."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *tops: Path, read_only: bool) -> None:
+        self._rename, self._unlink, self._stat, self._fstat = os.rename, os.unlink, os.stat, os.fstat
+        self.read_only = {os.stat(top).st_ino: read_only for top in tops}
+        for name in ("rename", "unlink", "stat", "fstat"):
+            monkeypatch.setattr(os, name, getattr(self, f"_{name}s"))
+        monkeypatch.setattr(fcntl, "ioctl", self._set_flags)
+
+    def _of(self, directory: int) -> int:
+        """The number of the subvolume's top."""
+        path = Path(os.readlink(f"/proc/self/fd/{directory}"))
+        numbers = (self._stat(one).st_ino for one in (path, *path.parents))
+        return next((number for number in numbers if number in self.read_only), 0)
+
+    def _check_writable(self, *subvolumes: int) -> None:
+        if any(self.read_only.get(one) for one in subvolumes):
+            raise OSError(errno.EROFS, "Read-only file system")
+
+    def _renames(self, name: str, to: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        own = self._stat(name, dir_fd=src_dir_fd).st_ino
+        self._check_writable(own, self._of(src_dir_fd), self._of(dst_dir_fd))
+        if own not in self.read_only and self._of(src_dir_fd) != self._of(dst_dir_fd):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        self._rename(name, to, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    def _unlinks(self, name: str, *, dir_fd: int) -> None:
+        self._check_writable(self._of(dir_fd))
+        self._unlink(name, dir_fd=dir_fd)
+
+    def _stats(self, *about: Any, **how: Any) -> os.stat_result:
+        return self._numbered(self._stat(*about, **how))
+
+    def _fstats(self, number: int) -> os.stat_result:
+        return self._numbered(self._fstat(number))
+
+    def _numbered(self, found: os.stat_result) -> os.stat_result:
+        return os.stat_result((found[0], 256, *found[2:])) if found.st_ino in self.read_only else found
+
+    def _set_flags(self, directory: int, request: int, flags: bytes) -> None:
+        assert (0x4008941A, bytes(8)) == (request, flags)
+        self.read_only[self._fstat(directory).st_ino] = False
+
+
+@pytest.fixture
+def tops(tree: Path) -> list[Path]:
+    """Subvolumes beside one another, in one another, and in plain directories."""
+    tops = [tree / one for one in ("one", "two", "one/a/b/three", "one/a/b/three/a/four", "a/b/c/five")]
+    for top in tops:
+        (top / "a/b/c").mkdir(parents=True)
+        (top / "a/b/c/file").touch()
+    return tops
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_subvolumes_go_with_what_is_in_them(
+    read_only: bool, tree: Path, tops: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        Subvolumes(patch, *tops, read_only=read_only)
+        remove_tree(str(tree))
+
+    assert not tree.exists()
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_a_subvolume_that_is_mounted_stays_as_it_is(
+    at: int, tree: Path, tops: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted = tops[at].stat().st_ino
+    with monkeypatch.context() as patch:
+        subvolumes = Subvolumes(patch, *tops, read_only=True)
+        fstat, mount_of = subvolumes._fstat, removal.mount_of
+        patch.setattr(removal, "mount_of", lambda fd: "x" if fstat(fd).st_ino == mounted else mount_of(fd))
+        with pytest.raises(OSError, match="something is mounted there"):
+            remove_tree(str(tree))
+
+    [kept] = [path for path in tree.rglob("*") if path.is_dir() and path.stat().st_ino == mounted]
+    assert (kept / "a/b/c/file").exists()
+    assert subvolumes.read_only[mounted]
+
+
+def test_scans_of_subvolumes_are_scans_of_the_tree(
+    tree: Path, tops: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who makes many has them removed in several removals, each of which is bounded."""
+    removals = 0
+    with monkeypatch.context() as patch:
+        Subvolumes(patch, *tops, read_only=False)
+        patch.setattr(removal, "SCANS_MAX", 9)
+        while tree.exists():
+            removals += 1
+            with suppress(OSError):
+                remove_tree(str(tree))
+            assert removals < 10
+
+    assert 1 < removals

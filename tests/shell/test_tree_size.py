@@ -1,14 +1,20 @@
 """How much of a disk a tree takes, in which containers left traps."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
 import pytest
 
 from shell.breadth import FILLED_BYTES, NAMES, fill, nest, peak_bytes
 from trikubelet.host import tree_size as module
 from trikubelet.host.tree_size import tree_size
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -169,3 +175,88 @@ def test_what_was_counted_so_far_is_told_again_and_again(tree: Path, monkeypatch
 
     assert 2 < len(told)
     assert [*told, found] == sorted({*told, found}), "it only grows, up to what it comes to"
+
+
+@dataclass
+class Devices:
+    """The kernel's words, with other devices for the directories that bear these names, and for all below them; and
+    other mounts."""
+
+    devices: dict[str, int]
+    mounts: dict[str, str]
+    asked: list[str] = field(default_factory=list)
+
+    def told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        fstat, scandir = os.fstat, os.scandir
+        monkeypatch.setattr(os, "fstat", lambda at: self._on(fstat(at), path_of(at)))
+        monkeypatch.setattr(os, "scandir", lambda at: closing(self._entries(path_of(at), scandir(at))))
+        monkeypatch.setattr(module, "mount_of", self._mount_of)
+
+    def _mount_of(self, at: int) -> str:
+        self.asked.append(path_of(at).name)
+        return self._last(self.mounts, path_of(at), "the tree's")
+
+    def _entries(self, at: Path, entries: Any) -> Generator[Any, None, None]:
+        with entries:
+            for entry in entries:
+                found = self._on(entry.stat(follow_symlinks=False), at / entry.name)
+                yield SimpleNamespace(name=entry.name, stat=lambda found=found, **_: found)
+
+    def _on(self, found: os.stat_result, path: Path) -> Any:
+        device = self._last(self.devices, path, found.st_dev)
+        names = ("st_mode", "st_nlink", "st_blocks")
+        return SimpleNamespace(st_dev=device, **{name: getattr(found, name) for name in names})
+
+    def _last(self, of: dict[str, T], path: Path, else_: T) -> T:
+        return next((of[one] for one in reversed(path.parts) if one in of), else_)
+
+
+def path_of(at: int) -> Path:
+    return Path(os.readlink(f"/proc/self/fd/{at}"))
+
+
+@pytest.mark.parametrize("levels", [1, 16])
+def test_a_subvolume_counts_though_it_has_a_device_of_its_own(
+    levels: int, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = tree_size(str(tree))
+    monkeypatch.setattr(module, "OPEN_LEVELS_MAX", levels)
+    with monkeypatch.context() as patch:
+        Devices({"a": -2, "c": -3}, {}).told(patch)
+        found = tree_size(str(tree))
+
+    assert wanted == found
+
+
+@pytest.mark.parametrize("levels", [1, 16])
+@pytest.mark.parametrize("mounted", ["b", "c"])
+def test_what_is_mounted_does_not_count_be_it_in_a_subvolume(
+    mounted: str, levels: int, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place,) = tree.rglob(mounted)
+    wanted = size(*({tree, *tree.rglob("*")} - {place, *place.rglob("*")}))
+    monkeypatch.setattr(module, "OPEN_LEVELS_MAX", levels)
+    with monkeypatch.context() as patch:
+        Devices({"a": -2, mounted: -3}, {mounted: "another"}).told(patch)
+        found = tree_size(str(tree))
+
+    assert wanted == found
+
+
+def test_a_file_over_which_another_is_mounted_does_not_count(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tree / "a/mounted").write_bytes(b"x" * 10_000)
+    wanted = size(*({tree, *tree.rglob("*")} - {tree / "a/mounted"}))
+    with monkeypatch.context() as patch:
+        Devices({"a": -2, "mounted": -3}, {}).told(patch)
+        found = tree_size(str(tree))
+
+    assert wanted == found
+
+
+def test_of_a_subvolume_it_is_asked_once_whether_it_is_a_mount(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = Devices({"a": -2}, {})
+    with monkeypatch.context() as patch:
+        devices.told(patch)
+        tree_size(str(tree))
+
+    assert ["tree", "a"] == devices.asked

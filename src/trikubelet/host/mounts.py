@@ -73,6 +73,12 @@ def mounted_below(directory: str, mountinfo: Path = Path("/proc/self/mountinfo")
     return tuple(sorted(below, key=lambda path: path.count("/"), reverse=True))
 
 
+def mount_of(fd: int) -> str:
+    """The number of the mount a descriptor lies on."""
+    with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as fdinfo:
+        return next(line.split()[1] for line in fdinfo if line.startswith("mnt_id:"))
+
+
 def is_allowed(status: Path = Path("/proc/self/status")) -> bool:
     """Whether this process may mount at all: whether it has the capability for it."""
     # Bytes: its first line is the process's name, which need not be UTF-8.

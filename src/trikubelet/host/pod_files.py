@@ -120,8 +120,9 @@ class DiskPodFiles:
         beside.replace(beside.with_name(note.value))
 
     def forget_note(self, uid: str, note: Note) -> None:
-        """Remove the file."""
-        (self._pod(uid) / note.value).unlink(missing_ok=True)
+        """Remove the file; nothing was noted of an orphan whose UID is somebody else's label and leads elsewhere."""
+        if not uid_problem(uid):
+            (self._pod(uid) / note.value).unlink(missing_ok=True)
 
     async def termination_log(self, uid: str, container: str, attempt: int) -> str:
         """Create the file behind terminationMessagePath; anyone in the container may write it."""

@@ -4,7 +4,8 @@
     <root>/image_manager/pulled/sha256-<of the runtime's id>    an ImagePulledRecord
 
 A file is written atomically, also across a power cut: an image whose record is lost would be open to any pod. So each
-is flushed, in threads (``kit.disk``); where the disk hangs no image is granted, and its pod tries again.
+is flushed, in threads (``kit.disk``); where the disk hangs no image is granted, and its pod tries again. Somebody may
+remove the directories while this runs: then nothing is recorded, and the next record makes them again.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class DiskPullRecords:
         self._pulled = root / "image_manager" / "pulled"
         self._threads = threads
         for directory in (self._pulling, self._pulled):
-            directory.mkdir(mode=MODE, parents=True, exist_ok=True)
+            _make(directory)
 
     async def pulled(self, image_ref: str) -> PulledRecord | None:
         """See ``ports.PullRecords``; so for all below."""
@@ -71,7 +72,7 @@ class DiskPullRecords:
         await self._remove(self._pulling / _name(image))
 
     async def _write(self, path: Path, record: PulledRecord | PullIntent) -> None:
-        await self._run(partial(write_privately, path, msgspec.json.encode(record)), str(path))
+        await self._run(partial(_write, path, msgspec.json.encode(record)), str(path))
 
     async def _remove(self, path: Path) -> None:
         await self._run(partial(path.unlink, missing_ok=True), str(path))
@@ -89,6 +90,18 @@ def _name(of: str) -> str:
     return f"sha256-{sha256(of.encode()).hexdigest()}"
 
 
+def _make(directory: Path) -> None:
+    directory.mkdir(mode=MODE, parents=True, exist_ok=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        write_privately(path, content)
+    except FileNotFoundError:
+        _make(path.parent)
+        write_privately(path, content)
+
+
 def _read(path: Path, type_: type[T]) -> T | None:
     try:
         text = path.read_bytes()
@@ -104,8 +117,12 @@ def _read(path: Path, type_: type[T]) -> T | None:
 
 
 def _read_all(directory: Path, type_: type[T]) -> list[T]:
-    found = []
-    for path in sorted(directory.iterdir()):
+    found: list[T] = []
+    try:
+        paths = sorted(directory.iterdir())
+    except FileNotFoundError:
+        return found
+    for path in paths:
         if path.name.startswith("sha256-") and not path.suffix:  # else it was being written
             try:
                 if (record := _read(path, type_)) is not None:

@@ -5,16 +5,24 @@ out of a container: each directory is accessed by its descriptor, whose mount th
 than this process has stack or descriptors. So it is not descended: a directory is emptied of its files, and the
 directories in it that are not empty are moved up to the top, to be handled later. A directory may hold more names than
 fit in memory: entries are removed while it is read, and no list is made. A process that still writes there may add one
-for each that is removed: the top is scanned a limited number of times, and each time only so far.
+for each that is removed: a tree is scanned a limited number of times, and each time only so far.
+
+On btrfs anybody may make subvolumes, also in a container, without a mount. Nothing but another subvolume can be moved
+out of one, so each is emptied as a top of its own, and those in it move up to the tree's top first: it is never inside
+more than one. Their owner may make them read-only, which root cannot write to either: they are made writable.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import secrets
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final
+
+from trikubelet.host.mounts import mount_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +34,10 @@ NAMES_MAX: Final = 100_000
 """The most names of a directory in one scan. A file system may show entries in it that were added meanwhile."""
 
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SUBVOLUME: Final = 256
+"""The inode of each btrfs subvolume's top, BTRFS_FIRST_FREE_OBJECTID."""
+_SUBVOL_SETFLAGS: Final = 0x4008941A
+"""The ioctl BTRFS_IOC_SUBVOL_SETFLAGS, which takes 64 bits."""
 
 
 def remove_tree(path: str) -> None:
@@ -34,22 +46,27 @@ def remove_tree(path: str) -> None:
     Blocks for as long as a tree is large: call it in a thread."""
     parent = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _empty(parent, os.path.basename(path), _mount_of(parent))
+        _empty(parent, os.path.basename(path), mount_of(parent), iter(range(SCANS_MAX)))
         os.rmdir(os.path.basename(path), dir_fd=parent)
     finally:
         os.close(parent)
 
 
-def _empty(parent: int, name: str, mount: str) -> None:
-    """Empty the directory, which lies on that mount."""
+def _empty(parent: int, name: str, mount: str, scans: Iterator[int], above: int | None = None) -> None:
+    """Empty the directory, which lies on that mount. ``scans``: the scans that are left; ``above``: where the directory
+    is a subvolume of the tree, the tree's top."""
     top = _open(parent, name, mount)
     try:
-        for _ in range(SCANS_MAX):
+        for _ in scans:
             found = False
             for one in _names(top):
                 found = True
-                if not _removed(top, one):
-                    _flatten(top, one, mount)
+                if _removed(top, one) or _flattened(top, one, mount):
+                    continue
+                if above is None:
+                    _empty(top, one, mount, scans, top)
+                elif not _moved(top, one, above, mount):
+                    raise OSError(errno.EXDEV, "what is in it can neither be removed nor moved", one)
             if not found:
                 return
         raise OSError(errno.EBUSY, "it does not become empty, as if somebody still wrote there", name)
@@ -57,19 +74,33 @@ def _empty(parent: int, name: str, mount: str) -> None:
         os.close(top)
 
 
-def _flatten(top: int, name: str, mount: str) -> None:
+def _flattened(top: int, name: str, mount: str) -> bool:
     """Remove a directory of ``top``, or a part of it where it is large, for the next scan to go on; the directories in
-    it that are not empty move up to ``top``."""
+    it that are not empty move up to ``top``. False where they cannot, for it is a subvolume."""
     directory = _open(top, name, mount)
     try:
         for one in _names(directory):
-            if not _removed(directory, one):
-                # No name of a container's is at the top, and a number is its own.
-                up = f".{os.stat(one, dir_fd=directory, follow_symlinks=False).st_ino}"
-                os.rename(one, up, src_dir_fd=directory, dst_dir_fd=top)
+            if not (_removed(directory, one) or _moved(directory, one, top, mount)):
+                return False
     finally:
         os.close(directory)
     _removed(top, name)
+    return True
+
+
+def _moved(directory: int, name: str, top: int, mount: str) -> bool:
+    """Move a directory up; whether it could be, for the file system may not let it leave its subvolume."""
+    if os.stat(name, dir_fd=directory, follow_symlinks=False).st_ino == _SUBVOLUME:
+        os.close(_open(directory, name, mount))  # it is writable now: to move it is to write to it
+    # By chance, for no number is its own: all subvolumes begin with the same inodes. Nobody can be there before it.
+    up = f".{secrets.token_hex(16)}"
+    try:
+        os.rename(name, up, src_dir_fd=directory, dst_dir_fd=top)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        return False
+    return True
 
 
 def _removed(directory: int, name: str) -> bool:
@@ -96,14 +127,15 @@ def _names(directory: int) -> Iterator[str]:
 
 
 def _open(parent: int, name: str, mount: str) -> int:
+    """A directory of that mount, writable if it is a subvolume."""
     found = os.open(name, _FLAGS, dir_fd=parent)
-    if _mount_of(found) != mount:
+    try:
+        if mount_of(found) != mount:
+            raise OSError(errno.EBUSY, "something is mounted there, it is not removed", name)
+        if os.fstat(found).st_ino == _SUBVOLUME:
+            with suppress(OSError):  # another file system may have that number; and what cannot be removed is said then
+                fcntl.ioctl(found, _SUBVOL_SETFLAGS, bytes(8))
+    except BaseException:
         os.close(found)
-        raise OSError(errno.EBUSY, "something is mounted there, it is not removed", name)
+        raise
     return found
-
-
-def _mount_of(fd: int) -> str:
-    """The number of the mount a descriptor lies on."""
-    with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as fdinfo:
-        return next(line.split()[1] for line in fdinfo if line.startswith("mnt_id:"))

@@ -12,6 +12,10 @@ by their path from where that part of the tree began, whose descriptor is held u
 A directory so costs no more than OPEN_LEVELS_MAX opens however deep it lies. No link is followed, even one swapped in
 meanwhile. Who makes a tree so large that counting it would go on and on, or moves directories to where they are counted
 again, is counted up to STEPS_MAX. Until then whoever asked is told again and again what was counted so far.
+
+What is mounted in a tree is not part of it. A btrfs subvolume is, which anybody may make, also in a container: it has a
+device of its own, as a mount has, but lies on the tree's mount. That is asked for only where the device is another than
+the last that was found to be the tree's, since it takes as long as some entries do.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ import stat
 from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trikubelet.host.mounts import mount_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +48,7 @@ _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def tree_size(path: str, counted: Callable[[int, int], None] | None = None) -> tuple[int, int]:
-    """Bytes and inodes of a directory and of all below it on the same file system. A file of several names counts once
+    """Bytes and inodes of a directory and of all below it on the same mount. A file of several names counts once
     if all of them are in the tree. What is removed or cannot be read while it is counted does not count, nor do
     directories that are too deep: they hide nothing but themselves. Of a tree that takes more than STEPS_MAX it is at
     least so much. ``counted``: called with bytes and inodes so far every SLICE_STEPS, in this thread, and may block it.
@@ -69,7 +75,8 @@ class _Tree:
 
     def __init__(self, counted: Callable[[int, int], None] | None) -> None:
         self._counted = counted
-        self._device = -1
+        self._device = -1  # the tree's, or of its subvolume that was met last
+        self._mount = ""
         self._blocks: Counter[int] = Counter()  # by the number of the file's names
         self._inodes: Counter[int] = Counter()
         self._parts: list[_Part] = []
@@ -93,7 +100,7 @@ class _Tree:
 
     def _count(self, top: int) -> None:
         self._parts.append(_Part(top, 0, []))
-        self._device = os.fstat(top).st_dev
+        self._device, self._mount = os.fstat(top).st_dev, mount_of(top)
         with suppress(OSError):
             self._add_below(top, "", OPEN_LEVELS_MAX)
         while self._parts:
@@ -136,8 +143,8 @@ class _Tree:
         """A directory and what is in it; ``directory``: its descriptor, ``path``: its own, from the part's
         beginning."""
         found = os.fstat(directory)
-        if found.st_dev != self._device:
-            return  # a mount is not part of the tree
+        if not self._is_part(directory, found):
+            return
         self._add(1, found)
         with os.scandir(directory) as entries:
             for entry in entries:
@@ -145,11 +152,21 @@ class _Tree:
                 with suppress(OSError):  # it is gone, or was swapped for something else
                     one = entry.stat(follow_symlinks=False)
                     if not stat.S_ISDIR(one.st_mode):
-                        self._add(one.st_nlink, one)
+                        if one.st_dev == found.st_dev:  # nothing is mounted over it
+                            self._add(one.st_nlink, one)
                     elif levels > 1:
                         self._descend(directory, entry.name, path, levels)
                     else:
                         self._put_off(f"{path}/{entry.name}")
+
+    def _is_part(self, directory: int, found: os.stat_result) -> bool:
+        if found.st_dev == self._device:
+            return True
+        self._step()
+        if mount_of(directory) != self._mount:
+            return False
+        self._device = found.st_dev
+        return True
 
     def _descend(self, directory: int, name: str, path: str, levels: int) -> None:
         below = self._open(name, directory)
@@ -166,7 +183,5 @@ class _Tree:
             part.waiting.append(path)
 
     def _add(self, names: int, found: os.stat_result) -> None:
-        if found.st_dev != self._device:
-            return
         self._blocks[names] += found.st_blocks
         self._inodes[names] += 1

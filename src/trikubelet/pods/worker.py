@@ -213,6 +213,8 @@ class PodWorker:
                     self._last_error = ""
                 except (PodSyncError, RuntimeCallError, trio.TooSlowError) as error:
                     self._failed(error)
+                    if made_for is Terminated:
+                        self._report_stuck(error)
                     delay = self._until_deadline(self._seconds_to_retry(error), at_least=FAILURE_SECONDS_MIN)
                 self._bug_retries.reset()  # not reached where there was a bug: the barrier ends its block
             if barrier.fault is not None:
@@ -273,6 +275,14 @@ class PodWorker:
             said = "Pod %s: a bug in its worker; the attempt will be repeated, later each time"
             log.error(said, object_ref(self.pod), exc_info=bug)
         self._failed(bug)
+
+    def _report_stuck(self, error: Exception) -> None:
+        """Nothing else tells of it: whoever asked for the pod's end sees no more than that it does not come."""
+        cause = error.__cause__
+        kind = f"{type(error).__name__} {type(cause).__name__} {getattr(cause, 'errno', '')}"
+        if self._failure_log.may_log(kind):
+            said = "Pod %s: what it held cannot be taken down, will try again: %s"
+            log.warning(said, object_ref(self.pod), message_of(error))
 
     def _failed(self, error: Exception) -> None:
         self._failures += 1

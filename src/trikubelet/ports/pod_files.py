@@ -53,7 +53,7 @@ class PodNotes(Protocol):
         ...
 
     def forget_note(self, uid: str, note: Note) -> None:
-        """Note nothing of that any more. Idempotent. Raises OSError."""
+        """Note nothing of that any more. Idempotent, and whatever the runtime calls a UID. Raises OSError."""
         ...
 
 

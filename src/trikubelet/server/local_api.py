@@ -43,9 +43,8 @@ from trikubelet.httpd.server import HttpLimits, Response, json, serve_http, text
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.runtime_errors import RuntimeCallError
-from trikubelet.server.container_log import NotTogether, log_query
+from trikubelet.server.container_log import NotTogether, log_of, log_query
 from trikubelet.server.kubectl.spelling import line
-from trikubelet.server.log_reader import read_log
 from trikubelet.server.node_view import NoSuchPod, NotShown
 from trikubelet.server.routes import parts, plain
 from trikubelet.server.scrape import scrape, scrape_probes, stats_summary
@@ -250,5 +249,4 @@ class LocalApi:
     async def _log(self, request: Request, namespace: str, name: str, container: str) -> Response:
         query = log_query(request.query, self._clock.now_ns())
         place = await self._view.log(namespace, name, container, previous=flag(request.query, "previous"))
-        body = read_log(place.path, query, place.is_over)
-        return Response(headers={"content-type": "text/plain; charset=utf-8"}, body=body)
+        return log_of(container, place, query)

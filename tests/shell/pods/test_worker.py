@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import random
 from contextlib import asynccontextmanager
@@ -25,7 +26,7 @@ from trikubelet.core.lifecycle import (
 )
 from trikubelet.kit.barrier import InvariantBroken
 from trikubelet.model.bounds import Bounds
-from trikubelet.model.errors import NetworkNotReady, PodSyncError, RetryAt, VolumeFailed
+from trikubelet.model.errors import CgroupFailed, NetworkNotReady, PodSyncError, RetryAt, VolumeFailed
 from trikubelet.model.kubelet_configuration import KubeletConfiguration
 from trikubelet.model.runtime_errors import RuntimeFailure
 from trikubelet.pods.figures import PodFigures
@@ -363,6 +364,39 @@ async def test_a_terminating_pod_that_fails_to_stop_is_tried_again_and_never_syn
     await worker.run()
 
     assert ["sync", *["terminate 30"] * 3, "clean up"] == script.told
+
+
+def full(code: int, path: str) -> VolumeFailed:
+    error = VolumeFailed("FailedUnmount", f"UnmountVolume.TearDown failed for pod uid-web: {path}")
+    error.__cause__ = OSError(code, "no")
+    return error
+
+
+async def test_what_cannot_be_taken_down_is_logged_once_and_again_for_another_reason(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    immutable = [full(errno.EPERM, f"volume-{number}") for number in range(15)]
+    script = Script([*immutable, full(errno.EBUSY, "mounted"), CgroupFailed("FailedKillPod", "busy"), Outcome.DONE])
+    await lives(
+        PodWorker(pod("web"), Terminated(StopReason.REMOVED), script, BOUNDS, random.Random(1), PodFigures()), 900
+    )
+
+    failed = "Pod default/web: what it held cannot be taken down, will try again: "
+    unmount = "FailedUnmount: UnmountVolume.TearDown failed for pod uid-web: "
+    assert [
+        ("WARNING", f"{failed}{unmount}volume-0"),
+        ("WARNING", f"{failed}{unmount}mounted"),
+        ("WARNING", f"{failed}FailedKillPod: busy"),
+    ] == [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert 18 == len(script.calls)
+
+
+async def test_an_attempt_at_a_pod_that_runs_tells_of_its_failure_by_events_alone(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await lives(worker_of(Script([VolumeFailed("FailedMount", "m")])), 20)
+
+    assert [] == caplog.records
 
 
 async def test_what_a_worker_does_is_reported_in_words(autojump_clock: MockClock) -> None:
