@@ -210,7 +210,7 @@ def test_what_aliases_bring_into_a_broken_document_is_taken_from_no_other() -> N
 def test_depth_is_bounded(make: Callable[[int], str]) -> None:
     for levels in (DEPTH_MAX * 2, DEPTH_MAX * 500):
         (fault,) = faults_of(make(levels))
-        assert "nested deeper than 100 levels" in fault
+        assert f"nested deeper than {DEPTH_MAX} levels" in fault
 
 
 @pytest.mark.parametrize(
@@ -266,14 +266,14 @@ def test_a_value_that_cannot_be_hides_nothing_of_what_stands_beside_it(text: str
 
     assert {"a": None, "b": [1, None], "c": 3, "d": None} == document.value
     assert [(1, "a"), (2, "b[1]"), (4, "d")] == [(fault.line, fault.path) for fault in faults]
-    assert ("a", "b[1]", "d") == document.unread
+    assert {("a",), ("b", "1"), ("d",)} == document.unread
 
 
 def test_a_value_that_cannot_be_is_said_wherever_an_alias_takes_it_up_again() -> None:
     (document,), faults = parse_documents("a: &x .nan\nb: &y {c: [1, *x], d: 2}\ne: *y\nf: *x\n", "f")
 
     assert {"a": None, "b": {"c": [1, None], "d": 2}, "e": {"c": [1, None], "d": 2}, "f": None} == document.value
-    assert ("a", "b.c[1]", "e.c[1]", "f") == document.unread
+    assert {("a",), ("b", "c", "1"), ("e", "c", "1"), ("f",)} == document.unread
     assert [(1, "a"), (2, "b.c[1]"), (3, "e.c[1]"), (4, "f")] == [(fault.line, fault.path) for fault in faults]
 
 

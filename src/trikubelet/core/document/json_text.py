@@ -20,6 +20,7 @@ from trikubelet.core.document.record import (
     duplicate_key,
     is_path_too_long,
     path_of,
+    place_of,
 )
 from trikubelet.model.faults import Fault
 
@@ -62,8 +63,8 @@ def read(text: str, source: str, documents: list[Document], faults: list[Fault])
             faults.append(Fault(source, line_at(wrong.position), "", problem, "correct the syntax"))
             return
         doubles = [duplicate_key(source, *double) for double in reader.duplicates]
-        doubted = tuple(double.path for double in doubles)
-        unread = tuple(path_of(place) for place in reader.unread)
+        doubted = frozenset(place_of(double.path) for double in doubles)
+        unread = frozenset(place_of(path_of(place)) for place in reader.unread)
         documents.append(Document(value, source, len(documents), reader.lines, doubted, unread))
         faults += doubles
         faults += [

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 Place = tuple[str, ...]
 
-DEPTH_MAX = 100
-"""Nesting of a document; a pod with everything in it stays below 20."""
+DEPTH_MAX = 32
+"""Nesting of a document; a pod with everything in it stays below 20. The place of every value is kept, and is as long
+as that: a file has room for two million values, so it decides how much memory they can take."""
 
 PATH_CHARS_MAX = 1000
 """Length of the keys on the way to a field, together. Every fault spells them out, and a file has room for a key of
@@ -69,15 +70,30 @@ def is_path_too_long(place: Place) -> bool:
 @dataclass(frozen=True, slots=True)
 class Document:
     """One document: its value, the text it came from (``source``), its number in it, counted from 0, ``lines``, the
-    line (from 1) of every place in it, ``doubted``, the field paths of keys that were given twice: what stands there is
-    only the first of the values, and ``unread``, those of values that cannot be: None stands there instead."""
+    line (from 1) of every place in it, ``doubted``, the places of keys that were given twice: what stands there is only
+    the first of the values, and ``unread``, those of values that cannot be: None stands there instead."""
 
     value: object
     source: str
     index: int
     lines: Mapping[Place, int] = field(default_factory=dict)
-    doubted: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
+    doubted: frozenset[Place] = frozenset()
+    unread: frozenset[Place] = frozenset()
+    _doubted_items: frozenset[Place] = field(init=False, repr=False)
+    _doubted_members: frozenset[Place] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # There may be as many as there are items of a list, and each of these asks.
+        items = frozenset(place[:2] for place in self.doubted | self.unread)
+        object.__setattr__(self, "_doubted_items", items)
+        object.__setattr__(self, "_doubted_members", frozenset(place[:1] for place in items))
+
+    def is_doubted(self, place: Place = ()) -> bool:
+        """Whether a value that was given twice or cannot be is in this item of a list (``place``: two steps), or beside
+        the list; or anywhere, without a place."""
+        members, mine = self._doubted_members, place[:1]
+        beside = len(members) > (mine in members) or mine in self._doubted_items
+        return beside or (bool(place) and place in self._doubted_items)
 
     def line(self, path: str) -> int | None:
         """The line of a field path, or of the nearest thing around it that has one; None when there is none."""

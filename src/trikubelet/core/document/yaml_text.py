@@ -22,6 +22,7 @@ from trikubelet.core.document.record import (
     duplicate_key,
     is_path_too_long,
     path_of,
+    place_of,
 )
 from trikubelet.core.document.scalars import key_text, resolve
 from trikubelet.model.faults import Fault
@@ -119,8 +120,8 @@ def _read_document(
     doubles = [duplicate_key(source, *double) for double in reader.duplicates]
     if value is not None:
         brought.octets += reader.aliased.octets  # a document that is broken is not kept: it takes nothing from others
-        doubted = tuple(double.path for double in doubles)
-        unread = tuple(path_of(one.place) for one in reader.unread)
+        doubted = frozenset(place_of(double.path) for double in doubles)
+        unread = frozenset(place_of(path_of(one.place)) for one in reader.unread)
         documents.append(Document(value, source, len(documents), reader.lines, doubted, unread))
     faults += doubles
     faults += [one.fault(source, lines_before) for one in reader.unread]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from trikubelet.core.document import parse_documents
+from trikubelet.core.document import Document, parse_documents
 from trikubelet.core.document.record import place_of
 from trikubelet.core.document.shown import shown
 from trikubelet.core.manifest.defaults import with_defaults
@@ -29,7 +29,6 @@ from trikubelet.model.faults import Fault, nearest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from trikubelet.core.document import Document
     from trikubelet.core.manifest.objects import ManifestObject
     from trikubelet.core.manifest.problem import Problems
     from trikubelet.model.k8s import Pod
@@ -37,6 +36,9 @@ if TYPE_CHECKING:
 _ITEMS = {"PodList": ("Pod",), "List": ("Pod", *TYPES)}
 _KINDS = ("Pod", *TYPES, *_ITEMS)
 T = TypeVar("T", bound=msgspec.Struct)
+
+FAULTS_MAX = 200
+"""Of one text. Each is logged and shown, and a file has room for hundreds of thousands."""
 
 NO_API = "it lives in an API server, and a pod from a manifest must start without one"
 
@@ -90,8 +92,11 @@ def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> 
                 origins[full_name(pod)] = part
                 uids.add(pod.metadata.uid)
             faults += found
-    in_order = tuple(sorted(faults, key=lambda fault: fault.line or 0))
-    return Loaded(source, tuple(pods.values()), in_order, origins, tuple(objects.values()))
+    in_order = sorted(faults, key=lambda fault: fault.line or 0)
+    if len(in_order) > FAULTS_MAX:
+        more = Fault(source, None, "", f"there are {len(in_order) - FAULTS_MAX} more faults", "mend the first ones")
+        in_order[FAULTS_MAX:] = [more]
+    return Loaded(source, tuple(pods.values()), tuple(in_order), origins, tuple(objects.values()))
 
 
 def _parts(document: Document, faults: list[Fault]) -> Iterator[tuple[Origin, str]]:
@@ -157,13 +162,14 @@ def _object(part: Origin, type_: type[ManifestObject]) -> tuple[ManifestObject |
 
 def _read(part: Origin, type_: type[T], problems: Callable[[T], Problems]) -> tuple[T | None, list[Fault]]:
     """What a part says, or None and everything wrong with it."""
-    examined = examine(replace(part.document, value=part.value, lines={}), type_)
+    examined = examine(Document(part.value, part.document.source, part.document.index), type_)
     faults = [
         part.fault(fault.path, _shape_problem(type_, fault), fault.remedy)
         for fault in examined.faults
         if part.could_be_read(fault.path)
     ]
     shapeless = {place_of(fault.path) for fault in examined.faults}
+    may_miss = any(_may_be_what_is_missing(place) for place in shapeless)
     found = list(problems(examined.value))
     paths = {problem.path for problem in found}
     faults += [
@@ -171,6 +177,7 @@ def _read(part: Origin, type_: type[T], problems: Callable[[T], Problems]) -> tu
         for problem in found
         if part.could_be_read(problem.path)
         and not _is_echo(problem, shapeless)
+        and not (may_miss and problem.text.startswith(NOT_FOUND))
         and not _is_derived(part, problem.path, paths)
     ]
     return (None, faults) if faults else (examined.value, [])
@@ -199,13 +206,14 @@ def _problems(pod: Pod, node_name: str, written: object) -> Problems:
 
 
 def _is_echo(problem: Problem, shapeless: set[tuple[str, ...]]) -> bool:
-    """Whether a problem only repeats that something, or what it stands in, has no shape; or misses what may be there
-    and could not be read (``volumess:``)."""
+    """Whether a problem only repeats that something, or what it stands in, has no shape."""
     place = place_of(problem.path)
-    if any(place[:length] in shapeless for length in range(1, len(place) + 1)):
-        return True
-    may_be_there = any(place[:1] == ("spec",) and (len(place) == 2 or "volumes" in place[:2]) for place in shapeless)
-    return problem.text.startswith(NOT_FOUND) and may_be_there
+    return any(place[:length] in shapeless for length in range(1, len(place) + 1))
+
+
+def _may_be_what_is_missing(place: tuple[str, ...]) -> bool:
+    """Whether what a problem misses may be here, where something has no shape (``volumess:``)."""
+    return place[:1] == ("spec",) and (len(place) == 2 or "volumes" in place[:2])
 
 
 def _is_derived(part: Origin, path: str, wrong: set[str]) -> bool:

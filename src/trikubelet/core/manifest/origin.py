@@ -53,14 +53,9 @@ class Origin:
     @property
     def is_doubted(self) -> bool:
         """Whether a key of this pod, or of what it stands in, was given twice, or has a value that cannot be."""
-        document = self.document
-        doubted = [place_of(path) for path in (*document.doubted, *document.unread)]
-        mine = place_of(self.prefix)
-        others = [place for place in doubted if place[: len(mine)] != mine]
-        in_siblings = [place for place in others if place[:1] == mine[:1] and len(place) > 1]
-        return len(in_siblings) < len(doubted)
+        return self.document.is_doubted(place_of(self.prefix))
 
     def could_be_read(self, path: str) -> bool:
         """Whether neither this field nor what it stands in has a value that cannot be."""
         place = place_of(self.path(path))
-        return not any(place[: len(unread)] == unread for unread in map(place_of, self.document.unread))
+        return not any(place[:length] in self.document.unread for length in range(len(place) + 1))
