@@ -36,15 +36,19 @@ def test_asked(before: PlegPod, after: PlegPod) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("before", "is_known", "after"),
     [
-        (IDLE, PlegPod(requested_at=7.0)),
-        (PlegPod(changing=1), PlegPod(changing=1)),
-        (PlegPod(changing=2, requested_at=3.0), PlegPod(changing=2, requested_at=3.0)),
+        (IDLE, True, PlegPod(requested_at=7.0)),
+        (IDLE, False, IDLE),
+        (PlegPod(listing=3.0), False, PlegPod(listing=3.0, requested_at=7.0)),  # made just now, and not yet seen
+        (PlegPod(changing=1), True, PlegPod(changing=1)),
+        (PlegPod(changing=2, requested_at=3.0), True, PlegPod(changing=2, requested_at=3.0)),
     ],
 )
-def test_a_hint_is_a_request_but_for_pods_that_somebody_changes(before: PlegPod, after: PlegPod) -> None:
-    assert after == pleg_pod.hinted(before, 7.0)
+def test_a_hint_is_a_request_but_for_pods_that_somebody_changes_and_those_of_nobody(
+    before: PlegPod, is_known: bool, after: PlegPod
+) -> None:
+    assert after == pleg_pod.hinted(before, 7.0, is_known=is_known)
 
 
 def test_who_changes_a_pod_asks_for_it_when_he_has() -> None:

@@ -11,6 +11,7 @@ from trikubelet.pods.container_configs import ContainerConfigs
 from trikubelet.pods.container_creator import ContainerCreator
 from trikubelet.pods.crash_backoffs import CrashBackoffs
 from trikubelet.pods.hooks import Hooks
+from trikubelet.pods.making_paces import MakingPaces
 from trikubelet.pods.observations import Observations
 from trikubelet.pods.preparation import Preparation
 from trikubelet.pods.references import References
@@ -83,7 +84,7 @@ def _build_carry_out(parts: SharedParts, hooks: Hooks, killer: PodKiller, reason
     """Join the parts that execute plans. Nothing runs yet."""
     ports, facts, rules, bounds = parts.ports, parts.facts, parts.rules, parts.bounds
     events, figures = parts.events, parts.figures
-    references = References(parts.objects, ports.volumes)
+    references, paces = References(parts.objects, ports.volumes), MakingPaces()
     configs = ContainerConfigs(
         files=ports.files,
         volumes=ports.volumes,
@@ -101,6 +102,7 @@ def _build_carry_out(parts: SharedParts, hooks: Hooks, killer: PodKiller, reason
             configs=configs,
             allocations=parts.allocations,
             files=ports.files,
+            paces=paces,
             events=events,
             bounds=bounds,
             figures=figures,
@@ -109,6 +111,7 @@ def _build_carry_out(parts: SharedParts, hooks: Hooks, killer: PodKiller, reason
         killer=killer,
         reasons=reasons,
         backoffs=CrashBackoffs(rules.backoff, ports.clock),
+        paces=paces,
         events=events,
         figures=figures,
     )
@@ -116,11 +119,18 @@ def _build_carry_out(parts: SharedParts, hooks: Hooks, killer: PodKiller, reason
         runtime=ports.runtime,
         configs=SandboxConfigs(ports.volumes, references, parts.user_ids, events, facts),
         files=ports.files,
+        paces=paces,
         events=events,
         bounds=bounds,
         figures=figures,
     )
     turnstile = Turnstile(max(1, facts.capacity.get("cpu", 0) // 1000), bounds.start_turn_seconds_max)
     return CarryOut(
-        sandboxes=sandboxes, starter=starter, killer=killer, events=events, turnstile=turnstile, bounds=bounds
+        sandboxes=sandboxes,
+        starter=starter,
+        killer=killer,
+        paces=paces,
+        events=events,
+        turnstile=turnstile,
+        bounds=bounds,
     )

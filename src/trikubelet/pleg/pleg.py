@@ -117,7 +117,7 @@ class Pleg:
             self._now(uid, pleg_pod.change_ended(self._pods.get(uid), instant()))
 
     def _take_hint(self, uid: str) -> None:
-        self._now(uid, pleg_pod.hinted(self._pods.get(uid), instant()))
+        self._now(uid, pleg_pod.hinted(self._pods.get(uid), instant(), is_known=self.may_have(uid)))
 
     def _now(self, uid: str, pod: PlegPod) -> None:
         """A look at the pod is due, and that is what became of its record."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
     from trikubelet.model.runtime import PodObservation
+    from trikubelet.pods.making_paces import MakingPaces
     from trikubelet.pods.sandboxes import Sandboxes
     from trikubelet.pods.start import ContainerStarter
     from trikubelet.pods.stop import PodKiller
@@ -41,6 +42,7 @@ class CarryOut:
         sandboxes: Sandboxes,
         starter: ContainerStarter,
         killer: PodKiller,
+        paces: MakingPaces,
         events: Events,
         turnstile: Turnstile,
         bounds: Bounds,
@@ -48,6 +50,7 @@ class CarryOut:
         self._sandboxes = sandboxes
         self._starter = starter
         self._killer = killer
+        self._paces = paces
         self._events = events
         self._turnstile = turnstile
         self._bounds = bounds
@@ -60,6 +63,8 @@ class CarryOut:
         if actions.to_reset:
             await self._start_over(pod, observed, actions, volumes)
             return
+        if actions.create_sandbox:
+            self._paces.confirm_sandbox(pod)  # before the old one is taken down: once for each new one
         if actions.kill_pod:
             if actions.create_sandbox and observed.sandboxes:
                 message = "Pod sandbox changed, it will be killed and re-created."
@@ -123,8 +128,9 @@ class CarryOut:
             raise RetryAt(wait.reason, wait.message, at, wait.container)
 
     def forget(self, uid: str) -> None:
-        """This instance of the pod is over: what kept its containers from being started counts no more."""
+        """This instance of the pod is over: what kept it and its containers from being started counts no more."""
         self._starter.forget(uid)
+        self._paces.forget(uid)
 
 
 def most_urgent(errors: list[PodSyncError]) -> PodSyncError:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.allocations import Allocations
     from trikubelet.pods.container_configs import ContainerConfigs
     from trikubelet.pods.figures import PodFigures
+    from trikubelet.pods.making_paces import MakingPaces
     from trikubelet.pods.start_context import StartContext
     from trikubelet.ports import ContainerFiles, Events, Runtime
 
@@ -63,6 +64,7 @@ class ContainerCreator:
         configs: ContainerConfigs,
         allocations: Allocations,
         files: ContainerFiles,
+        paces: MakingPaces,
         events: Events,
         bounds: Bounds,
         figures: PodFigures,
@@ -71,6 +73,7 @@ class ContainerCreator:
         self._configs = configs
         self._allocations = allocations
         self._files = files
+        self._paces = paces
         self._events = events
         self._bounds = bounds
         self._figures = figures
@@ -79,6 +82,7 @@ class ContainerCreator:
         """Create the container of this image and start it. Raises PodSyncError."""
         pod, container = context.pod, start.container
         new_config, beside = await self._replacing(context, start, image)
+        self._paces.container_made(pod, container, context.sandbox.id)
         async with self._calling("CreateContainerError", pod, container):
             with self._mounting_images(new_config):
                 container_id = await self._runtime.create_container(context.sandbox.id, new_config, context.config)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime import SandboxStatus
     from trikubelet.model.runtime_config import SandboxConfig
     from trikubelet.pods.figures import PodFigures
+    from trikubelet.pods.making_paces import MakingPaces
     from trikubelet.pods.sandbox_configs import SandboxConfigs
     from trikubelet.ports import ContainerFiles, Events, Runtime
 
@@ -40,6 +41,7 @@ class Sandboxes:
         runtime: Runtime,
         configs: SandboxConfigs,
         files: ContainerFiles,
+        paces: MakingPaces,
         events: Events,
         bounds: Bounds,
         figures: PodFigures,
@@ -47,6 +49,7 @@ class Sandboxes:
         self._runtime = runtime
         self._configs = configs
         self._files = files
+        self._paces = paces
         self._events = events
         self._bounds = bounds
         self._figures = figures
@@ -67,6 +70,7 @@ class Sandboxes:
         self._figures.mapped += is_mapped
         try:
             await disk_in_time(limit, partial(self._files.make_log_directory, config.log_directory, ""))
+            self._paces.sandbox_made(pod)
             # Twice the time of any other call, as upstream: it sets the pod's network up.
             async with settled(self._bounds.settle_seconds_max):
                 with in_time(2 * limit):

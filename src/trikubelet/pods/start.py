@@ -23,6 +23,7 @@ from trikubelet.model.errors import PodSyncError, RetryAt
 from trikubelet.model.runtime import ContainerState, ContainerStatus
 from trikubelet.model.runtime_errors import RuntimeCallError
 from trikubelet.pods.hooks import Hooked
+from trikubelet.pods.making_paces import NOT_THERE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.crash_backoffs import CrashBackoffs
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.hooks import Hooks
+    from trikubelet.pods.making_paces import MakingPaces
     from trikubelet.pods.start_context import StartContext
     from trikubelet.pods.stop import PodKiller
     from trikubelet.pods.waiting_reasons import WaitingReasons
@@ -55,6 +57,7 @@ class ContainerStarter:
         killer: PodKiller,
         reasons: WaitingReasons,
         backoffs: CrashBackoffs,
+        paces: MakingPaces,
         events: Events,
         figures: PodFigures,
     ) -> None:
@@ -64,6 +67,7 @@ class ContainerStarter:
         self._killer = killer
         self._reasons = reasons
         self._backoffs = backoffs
+        self._paces = paces
         self._events = events
         self._figures = figures
 
@@ -73,6 +77,7 @@ class ContainerStarter:
         with self._noted(pod, container):
             if not start.is_asked:
                 self._confirm_no_back_off(pod, container, context.observed)
+                self._confirm_pace(context, container)
                 self._count(pod, container, context.observed)
             with self._counted(pod, container):
                 image = await self._images.ensure(pod, container, context.config)
@@ -94,13 +99,16 @@ class ContainerStarter:
         return waits
 
     def taken_away(self, pod: Pod, names: Collection[str]) -> None:
-        """What these containers waited for is over: they wait for their pod to start over."""
+        """What these containers waited for is over: they wait for their pod to start over. They were there, so that
+        they are gone says nothing of how soon they may be made again."""
+        self._paces.start_over(pod)
         for name in names:
             self._reasons.note_gone(pod.metadata.uid, name)
 
     def let_go(self, pod: Pod, observed: PodObservation, cause: str) -> None:
         """That container is taken away now: when it has ended the next time, it waits longer."""
         container = next(one for one in all_containers(pod) if one.name == cause)
+        self._paces.start_over(pod)
         if (ended := _last_ended(observed, cause)) is not None:
             self._backoffs.let_go(pod, container, ended.finished_at)
 
@@ -170,6 +178,16 @@ class ContainerStarter:
             self._backoffs.count(pod, container, ended.finished_at)
         else:
             self._backoffs.started_over(pod, container)
+
+    def _confirm_pace(self, context: StartContext, container: Container) -> None:
+        """One that was just made again and again and did not come to run waits, and is shown to wait for what kept the
+        last one from starting. Raises RetryAt."""
+        pod, name = context.pod, container.name
+        latest = context.observed.latest(name)
+        if latest is not None and latest.state in (ContainerState.RUNNING, ContainerState.EXITED):
+            return  # its back-off says how soon
+        because = self._reasons.of(pod.metadata.uid).get(name, NOT_THERE)
+        self._paces.confirm_container(pod, container, context.sandbox.id, because)
 
     def _confirm_no_back_off(self, pod: Pod, container: Container, observed: PodObservation) -> None:
         """A container that just ended waits. Raises RetryAt."""

@@ -71,6 +71,7 @@ async def quiet(shelf: Telling, watch: Watch) -> None:
 
 async def test_an_event_makes_its_pod_be_looked_at_at_once(autojump_clock: MockClock) -> None:
     shelf = Telling()
+    shelf.containers = {"a": {"c": CREATED}}
     async with hinted(shelf) as watch:
         await trio.sleep(0.5)
         shelf.containers = {"a": {"c": RUNNING}}
@@ -81,8 +82,47 @@ async def test_an_event_makes_its_pod_be_looked_at_at_once(autojump_clock: MockC
         assert (1, True) == (watch.pleg.figures().events_received, watch.pleg.figures().has_reliable_events)
 
 
+async def test_events_of_pods_that_are_not_known_wait_for_the_next_list_of_all(autojump_clock: MockClock) -> None:
+    shelf = Telling()
+    async with hinted(shelf) as watch:
+        await quiet(shelf, watch)
+        began, before = trio.current_time(), len(shelf.listed)
+        shelf.containers = {"new": {"c": RUNNING}}
+        for second in range(5):
+            for number in range(500):
+                shelf.tell("new" if number == 100 and not second else f"nobody{second}-{number}")
+                await trio.testing.wait_all_tasks_blocked()
+            await trio.sleep(1)
+            if not second:
+                assert ["new"] == await watch.wakes()
+
+        assert [None] * 5 == shelf.lists_since(before)
+        assert 5 == trio.current_time() - began
+        assert 0 == watch.pleg.figures().looks_dropped
+
+
+async def test_a_pod_that_was_just_made_is_looked_at_for_its_event_though_it_is_not_listed_yet(
+    autojump_clock: MockClock,
+) -> None:
+    shelf = Telling()
+    async with hinted(shelf) as watch:
+        await trio.sleep(0.5)
+        shelf.gates["list a"] = trio.Event()
+        with watch.pleg.changing("a"):
+            shelf.containers = {"a": {"c": RUNNING}}
+        await trio.testing.wait_all_tasks_blocked()
+        before = len(shelf.listed)
+        shelf.tell("a")
+        await trio.testing.wait_all_tasks_blocked()
+        shelf.gates["list a"].set()
+        await trio.testing.wait_all_tasks_blocked()
+
+        assert ["a"] == shelf.lists_since(before)
+
+
 async def test_events_of_what_a_worker_does_wait_until_it_has_done_it(autojump_clock: MockClock) -> None:
     shelf = Telling()
+    shelf.containers = {"a": {"d": RUNNING}, "b": {"c": RUNNING}}
     async with hinted(shelf) as watch:
         await trio.sleep(0.5)
         began = len(shelf.listed)

@@ -18,6 +18,7 @@ from trikubelet.model.errors import PodSyncError, RetryAt
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
 from trikubelet.model.runtime_errors import NotImplementedByRuntime
 from trikubelet.pods.carry_out import CarryOut, most_urgent
+from trikubelet.pods.making_paces import MakingPaces
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds
@@ -66,6 +67,7 @@ async def perform(starter: Starter, actions: PodActions) -> None:
         sandboxes=idle,
         starter=starter,
         killer=idle,
+        paces=MakingPaces(),
         events=Said(),
         turnstile=Turnstile(1, 1.0),
         bounds=Bounds(),
