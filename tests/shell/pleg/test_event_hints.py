@@ -98,7 +98,7 @@ async def test_events_of_pods_that_are_not_known_wait_for_the_next_list_of_all(a
 
         assert [None] * 5 == shelf.lists_since(before)
         assert 5 == trio.current_time() - began
-        assert 0 == watch.pleg.figures().looks_dropped
+        assert 0 == watch.pleg.figures().requests_dropped
 
 
 async def test_a_pod_that_was_just_made_is_looked_at_for_its_event_though_it_is_not_listed_yet(
