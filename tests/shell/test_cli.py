@@ -124,9 +124,12 @@ def test_every_verb_refuses_a_flag_it_does_not_know_in_one_line(capsys: pytest.C
     assert re.fullmatch(r"error: .+\n", capsys.readouterr().err)
 
 
-def test_an_interrupted_verb_ends_as_the_shell_expects(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), BaseExceptionGroup("side by side", [OSError(9, "x"), KeyboardInterrupt()])]
+)
+def test_an_interrupted_verb_ends_as_the_shell_expects(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def interrupted(_argv: object) -> int:
-        raise KeyboardInterrupt
+        raise error
 
     monkeypatch.setattr(version, "run", interrupted)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 import trio
+import trio.testing
 from trio.testing import wait_all_tasks_blocked
 
 from shell.portkit import free_port
@@ -244,7 +245,8 @@ async def test_connections_to_a_local_port_end_in_the_pod(place: Path) -> None:
                     await stream.send_all(b"hello")
                     assert b"HELLO" == bytes(await stream.receive_some())
             process.send_signal(signal.SIGINT)
-            assert 130 == await process.wait()
+            assert process.stderr is not None
+            assert (130, b"") == (await process.wait(), bytes(await process.stderr.receive_some()))
 
 
 class BusyAgent(AgentClient):
@@ -257,6 +259,25 @@ class BusyAgent(AgentClient):
         await trio.sleep_forever()
         raise AssertionError
         yield
+
+
+class GoneAgent(AgentClient):
+    """Agrees to a conversation and is gone."""
+
+    @asynccontextmanager
+    async def upgraded(
+        self, path: str, query: Sequence[tuple[str, str]], protocol: str
+    ) -> AsyncGenerator[Stream, None]:
+        ours, theirs = trio.testing.memory_stream_pair()
+        await theirs.aclose()
+        yield ours
+
+
+async def test_an_agent_that_goes_costs_its_connection_alone() -> None:
+    client, ours = trio.testing.memory_stream_pair()
+
+    await _attend(GoneAgent(Path("/none")), "/portForward/default/web", 80, trio.CapacityLimiter(1), client)  # type: ignore[arg-type]
+    await ours.aclose()
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "ü..x"], ids=["another's", "none"])

@@ -121,7 +121,10 @@ def _said(say: Callable[[], int]) -> int:
 
 
 def _first(error: BaseException) -> BaseException:
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    interrupted, _ = error.split(KeyboardInterrupt)  # which others may have failed by
+    return _first((interrupted or error).exceptions[0])
 
 
 def _reported(error: BaseException) -> int:

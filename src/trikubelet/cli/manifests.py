@@ -7,9 +7,7 @@ import socket
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import trio
-
-from trikubelet.cli import asking
+from trikubelet.cli import asking, interruptible
 from trikubelet.cli.client import AgentClient, AgentSilent, NoAgent
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.manifest_directory import Given, ManifestDirectory, carry_out, locked
@@ -36,7 +34,7 @@ def directory(args: argparse.Namespace) -> tuple[str, str]:
         place, node = args.to, socket.gethostname().lower()
     else:
         try:
-            note = trio.run(asking.configuration, AgentClient(asking.socket_path(args)))
+            note = interruptible.run(asking.configuration, AgentClient(asking.socket_path(args)))
         except (NoAgent, AgentSilent) as error:
             raise CommandFailed(f"{error}; or name the directory of manifests: --to") from error
         place, node = note.manifests, note.node_name

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-import trio
-
+from trikubelet.cli import interruptible
 from trikubelet.cli.arguments import Parser
 from trikubelet.cli.talking import add_talking_options, talk
 
@@ -26,4 +25,4 @@ def parser() -> argparse.ArgumentParser:
 
 def run(argv: Sequence[str]) -> int:
     """Carry out ``attach``; the exit code. Raises CommandFailed."""
-    return trio.run(talk, parser().parse_args(argv), "attach")
+    return interruptible.run(talk, parser().parse_args(argv), "attach")

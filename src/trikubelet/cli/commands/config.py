@@ -9,9 +9,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-import trio
-
-from trikubelet.cli import asking
+from trikubelet.cli import asking, interruptible
 from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.objects import as_yaml
@@ -47,7 +45,7 @@ def run(argv: Sequence[str]) -> int:
     arguments, flags = asking.split_flags(argv)
     args = parser().parse_args(arguments)
     asking.refuse_socket_beside_flags(args, flags)
-    note = trio.run(_asked, args) if flags is None else _computed(flags, args.root_dir)
+    note = interruptible.run(_asked, args) if flags is None else _computed(flags, args.root_dir)
     if args.output is not None:
         _print_file(note, args)
         return 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from trikubelet.cli import archive, asking
+from trikubelet.cli import archive, asking, interruptible
 from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
@@ -67,7 +67,7 @@ def run(argv: Sequence[str]) -> int:
         parser().error("one of the two must be in a pod, written POD:PATH, and the other here")
     if not (source.path and destination.path):
         parser().error("a path is missing")
-    trio.run(_fetch if source.pod else _send, args, source, destination)
+    interruptible.run(_fetch if source.pod else _send, args, source, destination)
     return 0
 
 

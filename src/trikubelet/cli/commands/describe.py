@@ -10,9 +10,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-import trio
-
-from trikubelet.cli import asking
+from trikubelet.cli import asking, interruptible
 from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.describe.event import describe_event
@@ -48,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
 def run(argv: Sequence[str]) -> int:
     """Carry out ``describe``; the exit code. Raises CommandFailed."""
     args = parser().parse_intermixed_args(argv)
-    trio.run(_describe, args, read_things(args))
+    interruptible.run(_describe, args, read_things(args))
     return 0
 
 

@@ -12,9 +12,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-import trio
 
-from trikubelet.cli import asking
+from trikubelet.cli import asking, interruptible
 from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient, NoAgent
 from trikubelet.cli.terminal import Colour, in_a_cell, painted
@@ -48,7 +47,7 @@ def run(argv: Sequence[str]) -> int:
     arguments, flags = asking.split_flags(argv)
     args = parser().parse_args(arguments)
     asking.refuse_socket_beside_flags(args, flags)
-    findings = trio.run(_found, args, flags)
+    findings = interruptible.run(_found, args, flags)
     shown = [one for one in findings if not args.quiet or one.severity is not Severity.GOOD]
     if args.output == "json":
         print(msgspec.json.format(msgspec.json.encode(shown), indent=4).decode())

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-import trio
-
+from trikubelet.cli import interruptible
 from trikubelet.cli.arguments import Parser
 from trikubelet.cli.talking import add_talking_options, talk
 
@@ -34,4 +33,4 @@ def run(argv: Sequence[str]) -> int:
     command = [*args.command, *arguments[at + 1 :]]
     if not command:
         parser().error("what is to be run? write -- and the command")
-    return trio.run(talk, args, "exec", command)
+    return interruptible.run(talk, args, "exec", command)

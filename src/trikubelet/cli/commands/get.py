@@ -10,9 +10,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Final
 
-import trio
-
-from trikubelet.cli import asking
+from trikubelet.cli import asking, interruptible
 from trikubelet.cli.arguments import Parser, valid_selector
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
@@ -62,7 +60,7 @@ def run(argv: Sequence[str]) -> int:
     kind = read_things(args)
     if args.names and args.selector is not None:
         parser().error("names and a selector: give one of them")
-    trio.run(_get, args, kind)
+    interruptible.run(_get, args, kind)
     return 0
 
 

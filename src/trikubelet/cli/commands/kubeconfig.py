@@ -6,9 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import trio
-
-from trikubelet.cli import asking
+from trikubelet.cli import asking, interruptible
 from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
@@ -37,7 +35,7 @@ def run(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     if args.file is not None and args.file.exists():
         raise CommandFailed(f"{args.file} is there already: name another file, or remove it")
-    content = trio.run(asking.kubeconfig, AgentClient(asking.socket_path(args)))
+    content = interruptible.run(asking.kubeconfig, AgentClient(asking.socket_path(args)))
     if args.file is None:
         print(content.decode(), end="")
     else:

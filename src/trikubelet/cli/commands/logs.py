@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.cli import asking
+from trikubelet.cli import asking, interruptible
 from trikubelet.cli.arguments import Parser, count, valid
 from trikubelet.cli.client import AgentClient, AgentObjects
 from trikubelet.cli.failed import CommandFailed
@@ -89,7 +89,7 @@ def run(argv: Sequence[str]) -> int:
         parser().error("--all-containers and a container: give one of them")
     if args.since and args.since_time:
         parser().error("--since and --since-time: give one of them")
-    return trio.run(_logs, args, _query(args))
+    return interruptible.run(_logs, args, _query(args))
 
 
 def _query(args: argparse.Namespace) -> dict[str, str]:

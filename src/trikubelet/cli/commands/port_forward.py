@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.cli import asking
+from trikubelet.cli import asking, interruptible
 from trikubelet.cli.arguments import Parser, valid
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
@@ -58,7 +58,7 @@ def read_ports(said: str) -> tuple[int, int]:
 def run(argv: Sequence[str]) -> int:
     """Carry out ``port-forward``; the exit code. Raises CommandFailed."""
     args = parser().parse_args(argv)
-    trio.run(_forward, args)
+    interruptible.run(_forward, args)
     return 0
 
 
@@ -115,8 +115,8 @@ class _Forwarding:
         writer = spdy.FrameWriter()
         said = {"port": str(port), "requestid": "0"}
         opening = writer.syn_stream(_ERROR_ID, {STREAM_TYPE: "error", **said}) + spdy.data(_ERROR_ID, b"", ends=True)
-        await self._send(opening + writer.syn_stream(_DATA_ID, {STREAM_TYPE: "data", **said}))
         try:
+            await self._send(opening + writer.syn_stream(_DATA_ID, {STREAM_TYPE: "data", **said}))
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._inwards)
                 await self._outwards()

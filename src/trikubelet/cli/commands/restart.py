@@ -9,9 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-import trio
-
-from trikubelet.cli import asking
+from trikubelet.cli import asking, interruptible
 from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
 
@@ -35,7 +33,7 @@ def run(argv: Sequence[str]) -> int:
     args.names = asking.pod_names(args.names)
     if not args.names:
         parser().error("which pods? give names")
-    trio.run(_restart, args)
+    interruptible.run(_restart, args)
     return 0
 
 

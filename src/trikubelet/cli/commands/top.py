@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.cli import asking
+from trikubelet.cli import asking, interruptible
 from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
@@ -54,11 +54,11 @@ def run(argv: Sequence[str]) -> int:
             parser().error(f"--{given[0].replace('_', '-')} is for a table: write `trikubelet top pods`")
         from trikubelet.cli.screen import show  # noqa: PLC0415 - a table needs no curses
 
-        trio.run(show, AgentClient(asking.socket_path(args)))
+        interruptible.run(show, AgentClient(asking.socket_path(args)))
         return 0
     if args.kind not in (*asking.POD_KIND_NAMES, *NODE_KIND_NAMES):
         parser().error(f"{args.kind!r} is neither pods nor node")
-    trio.run(_top, args)
+    interruptible.run(_top, args)
     return 0
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
-from trikubelet.cli import asking
+from trikubelet.cli import asking, interruptible
 from trikubelet.cli.arguments import Parser, valid, valid_selector
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
@@ -104,7 +104,7 @@ def run(argv: Sequence[str]) -> int:
         parser().error("which pods? give names, -l or --all")
     if args.names and args.all:
         parser().error("names and --all: give one of them")
-    trio.run(_wait, args)
+    interruptible.run(_wait, args)
     return 0
 
 
