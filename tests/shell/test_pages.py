@@ -16,18 +16,18 @@ from trikubelet.cli.verbs import EXIT_CODES, VERBS, parser_of
 SHOWN = [(page.name, block, one) for page in PAGES for block in blocks(page) for one in block.shown]
 OURS = [(page.name, command) for page in PAGES for command in typed(page)]
 PROOFS = {
-    ("every verb", "0"): "shell/test_cli.py::test_the_version_is_reported_either_way",
-    ("every verb", "1"): "shell/test_commands.py::test_every_verb_says_that_there_is_no_agent",
-    ("every verb", "2"): "shell/test_cli.py::test_wrong_words_for_a_verb_are_one_line_and_exit_2",
-    ("every verb", "130"): "shell/test_cli.py::test_an_interrupted_verb_ends_as_the_shell_expects",
-    ("attach", "N"): "shell/test_talking_commands.py::test_a_containers_own_process_is_heard_and_hears",
-    ("doctor", "1"): "shell/test_doctor.py::test_the_command_says_what_the_agent_finds_and_ends_by_the_worst",
-    ("doctor", "3"): "shell/test_doctor.py::test_the_command_says_what_the_agent_finds_and_ends_by_the_worst",
-    ("exec", "N"): "shell/test_talking_commands.py::test_a_command_runs_in_a_container_and_its_end_is_ours",
-    ("run", "N"): "shell/test_run_command.py::test_a_pods_words_and_its_exit_code_are_ours_and_nothing_of_it_stays",
-    ("run", "124"): "shell/test_run_command.py::test_a_pod_whose_time_is_over_is_stopped_with_its_grace",
-    ("the agent", "0"): "shell/test_supervise.py::test_a_signal_ends_a_real_process_in_good_order",
-    ("the agent", "1"): "shell/test_agent_start.py::test_a_kubeconfig_that_cannot_be_read_ends_the_start",
+    ("every verb", "0"): "shell/cli/test_cli.py::test_the_version_is_reported_either_way",
+    ("every verb", "1"): "shell/cli/test_commands.py::test_every_verb_says_that_there_is_no_agent",
+    ("every verb", "2"): "shell/cli/test_cli.py::test_wrong_words_for_a_verb_are_one_line_and_exit_2",
+    ("every verb", "130"): "shell/cli/test_cli.py::test_an_interrupted_verb_ends_as_the_shell_expects",
+    ("attach", "N"): "shell/cli/test_talking_commands.py::test_a_containers_own_process_is_heard_and_hears",
+    ("doctor", "1"): "shell/app/test_doctor.py::test_the_command_says_what_the_agent_finds_and_ends_by_the_worst",
+    ("doctor", "3"): "shell/app/test_doctor.py::test_the_command_says_what_the_agent_finds_and_ends_by_the_worst",
+    ("exec", "N"): "shell/cli/test_talking_commands.py::test_a_command_runs_in_a_container_and_its_end_is_ours",
+    ("run", "N"): "shell/cli/test_run_command.py::test_a_pods_words_and_its_exit_code_are_ours_and_nothing_of_it_stays",
+    ("run", "124"): "shell/cli/test_run_command.py::test_a_pod_whose_time_is_over_is_stopped_with_its_grace",
+    ("the agent", "0"): "shell/app/test_supervise.py::test_a_signal_ends_a_real_process_in_good_order",
+    ("the agent", "1"): "shell/app/test_agent_start.py::test_a_kubeconfig_that_cannot_be_read_ends_the_start",
 }
 
 

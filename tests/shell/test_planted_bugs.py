@@ -9,11 +9,11 @@ import trio
 
 from shell.csikit import DRIVER, CsiNodeBench, claiming
 from shell.pods.shellkit import Bench, until
+from shell.pods.test_probed_pods import command, is_ready, probed
 from shell.sources import test_http_source, test_manifest_directory
 from shell.sources.sourcekit import manifest
 from shell.stats import test_disks
-from shell.test_csi_expansion import attempt, enlarge_claim
-from shell.test_probed_pods import command, is_ready, probed
+from shell.volumes.test_csi_expansion import attempt, enlarge_claim
 from trikubelet.app.node import run_node
 from trikubelet.core import manifest as manifests
 from trikubelet.model import k8s

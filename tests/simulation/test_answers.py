@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from shell.pods.shellkit import Bench
-from shell.test_probed_pods import command, http, probed
+from shell.pods.test_probed_pods import command, http, probed
 from trikubelet.testing.memory_handlers import MemoryHandlers
 from trikubelet.testing.probe_truth import Answers, is_ready
 

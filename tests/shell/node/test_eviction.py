@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
+from shell.app.test_translated_settings import settings_of
 from shell.pods.shellkit import Bench, phase, until
-from shell.test_translated_settings import settings_of
 from trikubelet.app.node import run_pressure
 from trikubelet.app.translate import rules_of
 from trikubelet.core.eviction import EvictionRules

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from shell.app.test_translated_settings import settings_of
 from shell.pods.shellkit import Bench, until
-from shell.test_translated_settings import settings_of
 from trikubelet.app.node import run_node
 from trikubelet.app.translate import rules_of
 from trikubelet.core.log_rotation import RotationRules

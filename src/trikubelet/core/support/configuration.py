@@ -13,10 +13,10 @@ from trikubelet.core.support.field import Row, Table, Works
 _BATCH = "tests/live/test_configuration_fields.py::test_"
 _JOIN = "tests/live/test_cluster_join.py::test_"
 _NODE_API = "tests/live/test_cluster_node_api.py::test_"
-_IN_MEMORY = "tests/shell/test_node_api_of_an_agent.py::test_"
-_SERVING = "tests/shell/test_serving_tls.py::test_"
-_ASKED = "tests/shell/test_node_api.py::test_"
-_TRANSLATED = "tests/shell/test_translated_settings.py::test_"
+_IN_MEMORY = "tests/shell/app/test_node_api_of_an_agent.py::test_"
+_SERVING = "tests/shell/server/test_serving_tls.py::test_"
+_ASKED = "tests/shell/server/test_node_api.py::test_"
+_TRANSLATED = "tests/shell/app/test_translated_settings.py::test_"
 _EVICTED = "tests/live/test_evictions.py::test_"
 _WORDS = "tests/live/test_cluster_words.py::test_"
 
@@ -55,7 +55,7 @@ _WORKS: Final = (
         by=("cgroup_root",),
     ),
     Works(
-        "tests/shell/test_cgroups.py::test_the_choice_says_why_pods_have_no_cgroups_of_their_own",
+        "tests/shell/host/test_cgroups.py::test_the_choice_says_why_pods_have_no_cgroups_of_their_own",
         ("cgroupsPerQOS",),
     ),
     Works(
@@ -106,20 +106,20 @@ _WORKS: Final = (
         ("serverTLSBootstrap",),
     ),
     Works(
-        "tests/shell/test_node_api.py::test_without_debugging_handlers_their_paths_say_so",
+        "tests/shell/server/test_node_api.py::test_without_debugging_handlers_their_paths_say_so",
         ("enableDebuggingHandlers",),
     ),
     Works(
-        "tests/shell/test_streams.py::test_a_conversation_in_which_nothing_is_said_is_ended",
+        "tests/shell/server/test_streams.py::test_a_conversation_in_which_nothing_is_said_is_ended",
         ("streamingConnectionIdleTimeout",),
         by=("idle",),
     ),
     Works(
-        "tests/shell/test_node_pages.py::test_what_is_switched_off_says_so",
+        "tests/shell/server/test_node_pages.py::test_what_is_switched_off_says_so",
         ("enableProfilingHandler", "enableSystemLogHandler", "enableDebugFlagsHandler"),
     ),
     Works(
-        "tests/shell/test_node_logs.py::test_a_query_that_is_wrong_is_refused_and_where_they_are_off_all_are",
+        "tests/shell/server/test_node_logs.py::test_a_query_that_is_wrong_is_refused_and_where_they_are_off_all_are",
         ("enableSystemLogQuery",),
         by=("queries",),
     ),
@@ -129,7 +129,7 @@ _WORKS: Final = (
         "on version 2 of cgroups; in version 1 nobody swaps",
     ),
     Works(
-        "tests/shell/test_cgroup_driver.py::test_the_runtimes_word_counts_before_the_configurations",
+        "tests/shell/app/test_cgroup_driver.py::test_the_runtimes_word_counts_before_the_configurations",
         ("cgroupDriver",),
         "where the runtime does not say which it has",
         by=("configured",),
@@ -158,7 +158,7 @@ _WORKS: Final = (
         by=("VerificationPolicy",),
     ),
     Works(
-        "tests/shell/test_image_endpoint_of_an_agent.py"
+        "tests/shell/app/test_image_endpoint_of_an_agent.py"
         "::test_images_come_from_the_image_service_endpoint_and_containers_from_the_runtimes",
         ("imageServiceEndpoint",),
         by=("--image-service-endpoint",),
@@ -184,17 +184,17 @@ _WORKS: Final = (
         by=("ManifestUrl",),
     ),
     Works(
-        "tests/shell/test_health_server.py::test_it_is_served_over_tcp",
+        "tests/shell/server/test_health_server.py::test_it_is_served_over_tcp",
         ("healthzBindAddress", "healthzPort"),
         by=("serve_health", "port"),
     ),
     Works(
-        "tests/shell/test_logs.py::test_json_is_one_object_per_line_as_component_base_has_it",
+        "tests/shell/kit/test_logs.py::test_json_is_one_object_per_line_as_component_base_has_it",
         ("logging.format",),
         by=("json",),
     ),
     Works(
-        "tests/shell/test_logs.py::test_the_first_module_pattern_that_fits_counts",
+        "tests/shell/kit/test_logs.py::test_the_first_module_pattern_that_fits_counts",
         ("logging.verbosity", "logging.vmodule"),
         by=("Verbosity",),
     ),
@@ -209,7 +209,7 @@ _WORKS: Final = (
         by=("pulls_max",),
     ),
     Works(
-        "tests/shell/test_kernel_defaults.py::test_a_node_that_protects_them_starts_on_no_other_kernel",
+        "tests/shell/host/test_kernel_defaults.py::test_a_node_that_protects_them_starts_on_no_other_kernel",
         ("protectKernelDefaults",),
         "without it the doctor reports settings that differ, and nobody changes them",
     ),
@@ -268,7 +268,7 @@ _WORKS: Final = (
         by=("Threshold",),
     ),
     Works(
-        "tests/shell/test_settings.py::test_thresholds_of_eviction_and_rules_for_images_are_the_configurations",
+        "tests/shell/app/test_settings.py::test_thresholds_of_eviction_and_rules_for_images_are_the_configurations",
         ("mergeDefaultEvictionSettings",),
     ),
     Works(
@@ -297,7 +297,7 @@ _WORKS: Final = (
         "where systemd-logind shuts the machine down",
     ),
     Works(
-        "tests/shell/test_settings.py::test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names",
+        "tests/shell/app/test_settings.py::test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names",
         ("apiVersion", "kind"),
     ),
 )

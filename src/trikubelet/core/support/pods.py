@@ -22,7 +22,7 @@ _HOOKS = f"{_LIVE}lifecycle_hooks.py::test_"
 _IDENTITY = f"{_LIVE}pod_identity.py::test_"
 _MOUNTS = f"{_LIVE}volume_mounts.py::test_"
 _ON_THE_WIRE = "tests/shell/cri/test_pods_on_the_wire.py::test_"
-_PROBED = "tests/shell/test_probed_pods.py::test_"
+_PROBED = "tests/shell/pods/test_probed_pods.py::test_"
 _PROBES = f"{_LIVE}probes.py::test_"
 _SECURITY = f"{_LIVE}security.py::test_"
 _VARIABLES = f"{_LIVE}variables.py::test_"
@@ -81,7 +81,7 @@ _WORKS: Final = (
         ("resources.requests",),
     ),
     Works(
-        "tests/shell/test_node_in_memory.py::test_whether_an_ended_container_is_restarted_is_its_pods_restart_policy",
+        "tests/shell/app/test_node_in_memory.py::test_whether_an_ended_container_is_restarted_is_its_pods_restart_policy",
         ("restartPolicy",),
         by=("restart_policy", "OnFailure"),
     ),
@@ -111,7 +111,7 @@ _WORKS: Final = (
         ("securityContext.runAsNonRoot", "containers[].securityContext.runAsNonRoot"),
     ),
     Works(
-        "tests/shell/test_persistent_volumes.py::test_a_local_directorys_files_get_the_pods_group",
+        "tests/shell/volumes/test_persistent_volumes.py::test_a_local_directorys_files_get_the_pods_group",
         ("securityContext.fsGroupChangePolicy",),
     ),
     Works(
@@ -352,7 +352,7 @@ _WORKS: Final = (
         "in a cluster only",
     ),
     Works(
-        "tests/shell/test_csi_volumes.py::test_a_volume_of_the_pod_alone_is_published_with_what_its_driver_asks_for",
+        "tests/shell/volumes/test_csi_volumes.py::test_a_volume_of_the_pod_alone_is_published_with_what_its_driver_asks_for",
         ("volumes[].csi.fsType", "volumes[].csi.nodePublishSecretRef"),
         "in a cluster only",
     ),

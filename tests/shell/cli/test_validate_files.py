@@ -9,7 +9,7 @@ import pytest
 
 from trikubelet.cli.validate import validate_files
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "manifests"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "manifests"
 GOOD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {}\nspec:\n  containers:\n  - {{name: main, image: a}}\n"
 
 

@@ -20,7 +20,7 @@ import pytest
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
-PACKAGING = Path(__file__).parents[2] / "packaging"
+PACKAGING = Path(__file__).parents[3] / "packaging"
 OURS = sysconfig.get_config_var("EXT_SUFFIX")
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from shell.cli.test_top_command import NODE, summary
 from shell.localkit import NOW_NS, FakeAgent, FakeUse, FakeView, pod, served
-from shell.test_top_command import NODE, summary
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.main import main
 from trikubelet.cli.screen import Showing

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-GLOSSARY = Path(__file__).parents[2] / "docs/glossary.md"
+GLOSSARY = Path(__file__).parents[3] / "docs/glossary.md"
 LINKS = re.findall(r"\[`([^`\]]+)`\]\(([^)]+)\)", GLOSSARY.read_text())
 DOTTED = re.findall(r"(?<!\[)`((?:core|app|kit)\.[\w.]+)`", GLOSSARY.read_text())
 

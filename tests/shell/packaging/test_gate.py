@@ -21,7 +21,7 @@ from shell.processkit import WAIT_SECONDS_MAX, ends, lives
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 AWAY = "env -i PATH=$PATH setsid sh -c 'echo $$ >pid.new; mv pid.new pid; exec sleep 4251' &"
 """A process that has neither the run's mark nor its session."""
 ATTENDED = f"exec {sys.executable} packaging/attended.py"

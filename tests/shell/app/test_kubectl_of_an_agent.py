@@ -12,8 +12,8 @@ import httpx
 import pytest
 import trio
 
+from shell.app.test_node_api_of_an_agent import agent, faults, settings
 from shell.portkit import free_port
-from shell.test_node_api_of_an_agent import agent, faults, settings
 from trikubelet.cli.main import main
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed

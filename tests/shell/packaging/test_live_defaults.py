@@ -30,7 +30,7 @@ class Item:
 def test_a_live_test_has_a_timeout_for_a_slow_machine_unless_it_says_another() -> None:
     silent = Item("live/test_pod_cgroups.py", pytest.mark.slow)
     says = Item("live/test_churn.py", pytest.mark.timeout(1800))
-    other = Item("shell/test_supervise.py")
+    other = Item("shell/app/test_supervise.py")
 
     conftest.pytest_collection_modifyitems([silent, says, other])
 

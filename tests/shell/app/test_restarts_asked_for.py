@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import trio
 
-from shell.test_node_in_memory import Bench, phase, until
-from shell.test_view import seen
+from shell.app.test_node_in_memory import Bench, phase, until
+from shell.app.test_view import seen
 from trikubelet.app.agent_view import AgentNotes
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation
 from trikubelet.pods.restart_requests import REQUESTS_MAX, RestartRequests

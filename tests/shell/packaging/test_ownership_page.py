@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "packaging/generate_ownership.py"
+SCRIPT = Path(__file__).parents[3] / "packaging/generate_ownership.py"
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from shell.cli.test_top_command import NODE, pod_used, summary
 from shell.localkit import NOW_NS, pod
-from shell.test_top_command import NODE, pod_used, summary
 from trikubelet.cli.status_page import Page, Sheet, sheet_of, warning_of
 from trikubelet.model import k8s
 

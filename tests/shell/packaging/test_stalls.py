@@ -15,7 +15,7 @@ from shell.processkit import ends
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PROGRAM = [sys.executable, str(Path(__file__).parents[2] / "packaging" / "stalls.py")]
+PROGRAM = [sys.executable, str(Path(__file__).parents[3] / "packaging" / "stalls.py")]
 CHILDREN = """
 import os, sys
 children = open(f"/proc/self/task/{os.getpid()}/children").read().split()

@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 TOLD = """#!/bin/sh
 echo "$(basename "$0") $*${PYTHONPATH:+ of ${PYTHONPATH#*/trikubelet/}}" >>"$TOLD"
 """

@@ -14,7 +14,7 @@ import pytest
 from live.kit import __main__ as by_hand
 from live.kit import instance, marked
 
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from trio.testing import memory_stream_pair
 from shell.httpfuzzkit import Target, conversation
 from shell.localkit import pod
 from shell.nodeapikit import Bench, rules
-from shell.test_streams import Runtime
+from shell.server.test_streams import Runtime
 from trikubelet.app.node_api import LIMITS
 from trikubelet.httpd.connection import HttpConnection
 from trikubelet.model.runtime_errors import RuntimeFailure

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shell.test_node_api_of_an_agent import agent, settings
+from shell.app.test_node_api_of_an_agent import agent, settings
 from trikubelet.app import compose
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 import trio
 
-from shell.test_node_in_memory import Bench, until
+from shell.app.test_node_in_memory import Bench, until
 from trikubelet.app.view import View
 from trikubelet.core.file_source import FileState
 from trikubelet.core.kubectl.pod_row import pod_row

@@ -20,7 +20,7 @@ from shell.processkit import WAIT_SECONDS_MAX, lives, wait_for
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 ATTENDED = TOP / "packaging" / "attended.py"
 
 pytestmark = [

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shell.nightlykit import TOP, nightly
+from shell.packaging.test_nightly import REPORT
 from shell.processkit import ends, lives, wait_for
-from shell.test_nightly import REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from shell.app.test_node_api_of_an_agent import agent, settings
 from shell.memberkit import until
-from shell.test_node_api_of_an_agent import agent, settings
 from trikubelet.cri.v1.api_grpc import ImageServiceBase
 from trikubelet.fake.runtime import Plan, run_fake
 
