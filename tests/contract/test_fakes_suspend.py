@@ -125,7 +125,7 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
                 "tear_down": ("uid",),
             },
         ),
-        (MemoryUsage(), {"node": (), "snapshot": (Depth.SUMMARY,), "disks_measured": (1.0,)}),
+        (MemoryUsage(), {"node": (), "snapshot": (Depth.SUMMARY,), "disks_measured": ()}),
         (MemoryPodCgroups(), {"ensure": (WEB,), "remove": ("uid",)}),
         (
             MemoryHandlers(World()),

@@ -113,3 +113,6 @@ def test_a_clock_that_was_set_back_makes_nobody_wait_for_it_to_come_round() -> N
     entry = BackoffEntry(40, T0 + 7200 * SECOND)
     finished = T0 + 7201 * SECOND
     assert [40, 0] == [backoff_remaining(entry, finished, now, LIMITS) for now in (finished, T0 + 2 * SECOND)]
+    # Set back after it had run for long, to a time that is still after it was started.
+    ran, set_back = entry.set_at + 590 * SECOND, entry.set_at + 10 * SECOND
+    assert 0 == backoff_remaining(entry, ran, set_back, BackoffLimits(10, 300))

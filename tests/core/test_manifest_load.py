@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trikubelet.core.manifest import load_manifest
-from trikubelet.core.manifest.load import FAULTS_MAX, NULL_CHARACTER, Loaded
+from trikubelet.core.manifest.load import NULL_CHARACTER, Loaded
 from trikubelet.model import k8s
 
 POD = "{{apiVersion: v1, kind: Pod, metadata: {{name: {}}}, spec: {{containers: [{{name: main, image: a:1}}]}}}}"
@@ -315,15 +315,6 @@ def test_a_hook_sleeps_for_no_time_where_it_does_not_say_for_how_long() -> None:
     assert k8s.LifecycleHandler(sleep=k8s.SleepAction(seconds=0)) == hook.pre_stop
 
 
-def test_of_many_faults_the_first_are_told_and_how_many_there_are() -> None:
-    text = "---\nkind: Pod\n" * (FAULTS_MAX + 5)
-
-    faults = load(text).faults
-
-    assert (FAULTS_MAX + 1, 2) == (len(faults), faults[0].line)
-    assert ("there are 5 more faults", None) == (faults[-1].problem, faults[-1].line)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -336,4 +327,5 @@ def test_faults_by_the_thousand_take_no_time_squared(text: str) -> None:
     """Each part of a document asks whether it is among what is doubted: looking through all would take hours."""
     loaded = load(text)
 
-    assert ((), FAULTS_MAX + 1) == (loaded.pods, len(loaded.faults))
+    assert () == loaded.pods
+    assert 20_000 <= len(loaded.faults)

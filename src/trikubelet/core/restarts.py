@@ -108,8 +108,8 @@ def backoff_remaining(entry: BackoffEntry | None, finished_at: int, now: int, li
     """Seconds until the container that finished then may start again; 0 when it may now."""
     if entry is None or _is_forgotten(entry, finished_at, limits):
         return 0.0
-    if now < entry.set_at:  # the clock was set back, and what it said before is of no use: rather once too soon
-        return 0.0
+    if now < max(entry.set_at, finished_at):  # the clock was set back: what it said before is of no use
+        return 0.0  # rather once too soon
     return max(0.0, entry.seconds - (now - finished_at) / SECOND_NS)
 
 

@@ -14,6 +14,7 @@ and the files are set as with the other driver.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -143,7 +144,7 @@ class KernelPodCgroups:
         self._weighed: dict[str, Asked] | None = {}
         """The requests that the classes' values were computed from; None: not all pods are known."""
         self._weighing = trio.Lock()
-        self._removing: set[str] = set()
+        self._removing: Counter[str] = Counter()  # it may be told twice, by a worker and by who finds orphans
 
     def prepare(self) -> None:
         """Make the cgroups of the classes. One that is there keeps its share until its pods are known again. Raises
@@ -158,7 +159,7 @@ class KernelPodCgroups:
         """Make the pod's cgroup and bring its values up to date, so that they suffice for it and for the pod
         ``beside`` it. Raises CgroupFailed."""
         # A static pod that is back: what it begins would be killed with the rest.
-        if pod.metadata.uid in self._removing:
+        if self._removing[pod.metadata.uid]:
             why = "what its earlier instance left in it is still being removed"
             raise CgroupFailed("FailedCreatePodContainer", f"unable to ensure pod container exists: {why}")
         try:
@@ -173,7 +174,7 @@ class KernelPodCgroups:
     async def remove(self, uid: str) -> None:
         """Remove the pod's cgroup wherever there is one, killing what is left in it. Raises CgroupFailed."""
         turns = Turns()
-        self._removing.add(uid)
+        self._removing[uid] += 1
         try:
             for directory in self._of_pod(uid):
                 await kill_all(directory, turns)
@@ -188,7 +189,8 @@ class KernelPodCgroups:
         except OSError as error:
             raise CgroupFailed("FailedKillPod", f"the cgroup of pod {uid} cannot be removed yet: {error}") from error
         finally:
-            self._removing.discard(uid)
+            self._removing[uid] -= 1
+            self._removing += Counter()  # without those at nothing
 
     def leftovers(self) -> frozenset[str]:
         """UIDs of pods that have a cgroup in any tree."""

@@ -1,7 +1,7 @@
 """A stream for the log that never waits for whoever reads it.
 
-    write ─► the pipe has room ─► written
-             └ it has none ─► kept, at most WAITING_BYTES_MAX ─► a thread waits and writes them in order
+    write ─► a file, or a pipe that has room ─► written
+             └ a terminal, or it has none ─► kept, at most WAITING_BYTES_MAX ─► a thread waits and writes them in order
                               └ too many ─► lost, and counted
 
 Who reads a log may stop: a collector that hangs, a terminal that was told to by Ctrl-S. A blocking write would then
@@ -19,7 +19,8 @@ from typing import Final, TextIO
 
 WAITING_BYTES_MAX: Final = 1 << 20
 ROOM_BYTES: Final = 4096
-"""A pipe or a socket that is ready takes as much at once (pipe(7)); of a terminal that is likely."""
+"""A pipe or a socket that is ready takes as much at once (pipe(7)). A terminal that is ready takes one character, or
+more, and for the rest it is waited: so only the thread writes to one."""
 
 
 class PatientStream:
@@ -29,7 +30,7 @@ class PatientStream:
         """Raises OSError for a stream that is no file of the kernel's."""
         self._fd = stream.fileno()
         self._is_file = stat.S_ISREG(os.fstat(self._fd).st_mode)
-        self._stream = stream
+        self._is_terminal = stream.isatty()
         self._waiting_bytes_max = waiting_bytes_max
         self._ready = select.poll()
         self._ready.register(self._fd, select.POLLOUT)
@@ -47,7 +48,7 @@ class PatientStream:
             error, self._error = self._error, None
             if error is not None:
                 raise error
-            if not self._waiting:
+            if not self._waiting and not self._is_terminal:
                 data = self._write_what_fits(data)
             if data:
                 self._keep(data)
@@ -128,7 +129,7 @@ class PatientStream:
 
     def isatty(self) -> bool:
         """Whether it is a terminal."""
-        return self._stream.isatty()
+        return self._is_terminal
 
     @property
     def encoding(self) -> str:

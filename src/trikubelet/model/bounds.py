@@ -113,8 +113,8 @@ class Bounds:
     eviction_reclaim_seconds_max: float = 30.0
     """So long dead containers and unused images may take to be removed before a pod is evicted for disk."""
     eviction_measure_seconds_max: float = 10.0
-    """So long a pod is not evicted for want of disk because others were never counted: who is counted last is not who
-    has the least."""
+    """So long no pod is evicted for want of disk because what others have is being counted: who is counted last is not
+    who has the least."""
     eviction_silence_seconds: float = 600.0
     """What keeps eviction from helping is logged once in so long."""
     pull_records_seconds: float = 300.0

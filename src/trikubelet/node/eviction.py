@@ -23,7 +23,7 @@ import trio
 from trikubelet.core.eviction import limits, messages
 from trikubelet.core.eviction.observations import has_image_disk, observe
 from trikubelet.core.eviction.pressure import Pressure, advance, met
-from trikubelet.core.eviction.ranking import Candidate, rank
+from trikubelet.core.eviction.ranking import Candidate, counts_directories, rank
 from trikubelet.core.eviction.thresholds import DISK_SIGNALS, IMAGE_SIGNALS, RESOURCES
 from trikubelet.core.lifecycle import GRACE_SECONDS_MIN, Finished
 from trikubelet.core.names import is_critical, object_ref
@@ -181,10 +181,10 @@ class Eviction:
 
     async def _evict_one(self, usage: NodeUsage, threshold: Threshold, *, image_disk: bool) -> Sequence[str]:
         """The first of the ranking that may be ended."""
-        is_of_disk = threshold.signal in DISK_SIGNALS
-        if is_of_disk:
-            await usage.disks_measured(self._bounds.eviction_measure_seconds_max)
-        used = await self._measure(usage, with_layers=is_of_disk)
+        if counts_directories(threshold.signal, image_disk=image_disk):
+            with trio.move_on_after(self._bounds.eviction_measure_seconds_max):
+                await usage.disks_measured()
+        used = await self._measure(usage, with_layers=threshold.signal in DISK_SIGNALS)
         if used is None:
             return ()
         candidates = [Candidate(pod, used.get(pod.metadata.uid)) for pod in self._evictable()]

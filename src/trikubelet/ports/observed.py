@@ -45,8 +45,9 @@ class NodeUsage(Protocol):
         """All of it, as deep as wanted. Raises OSError."""
         ...
 
-    async def disks_measured(self, seconds_max: float) -> None:
-        """Wait until what each running pod has on the node's disk was counted once, but no longer than that."""
+    async def disks_measured(self) -> None:
+        """Wait until what each running pod has on the node's disk is counted, and not too long ago; for long, where
+        much is to be counted."""
         ...
 
 

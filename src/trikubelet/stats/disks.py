@@ -92,6 +92,21 @@ class Disks:
 
     async def measure(self, pods: Sequence[k8s.Pod]) -> None:
         """Bring what is known of these pods up to date, as far as that is quickly done. Others are forgotten."""
+        new = self._begin(pods)
+        with trio.move_on_after(WAIT_SECONDS_MAX):
+            while any(one.is_busy for one in new):
+                await self._news.park()
+
+    async def counted(self, pods: Sequence[k8s.Pod]) -> None:
+        """As ``measure``, and wait until none of what these pods have on the node's own disk is being counted, the
+        first time or because the last count is too old."""
+        await trio.lowlevel.checkpoint()
+        self._begin(pods)
+        while any((record := self._records.get(uid)) is not None and record.is_busy for uid in self._pods):
+            await self._news.park()
+
+    def _begin(self, pods: Sequence[k8s.Pod]) -> Sequence[Record]:
+        """Have what is not known, or too old, measured; those that never were to the end."""
         now = trio.current_time()
         self._pods = {pod.metadata.uid: pod for pod in pods}
         pieces = {piece.key: piece for pod in pods for piece in self._pieces(pod)}
@@ -109,22 +124,7 @@ class Disks:
                 self._tasks.start_soon(self._ask, piece, record)
             else:
                 self._local_tasks.begin(piece.key, partial(self._count, piece, record))
-        with trio.move_on_after(WAIT_SECONDS_MAX):
-            while any(one.is_busy for one in new):
-                await self._news.park()
-
-    async def measured(self, seconds_max: float) -> None:
-        """Wait until the directories on the node's own disk of all pods that were asked for last were counted once, but
-        no longer than that."""
-        await trio.lowlevel.checkpoint()
-        with trio.move_on_after(seconds_max):
-            while any(self._is_first(uid) for uid in self._pods):
-                await self._news.park()
-
-    def _is_first(self, uid: str) -> bool:
-        """Whether a pod is being counted for the first time."""
-        record = self._records.get(uid)
-        return record is not None and record.is_busy and record.found is None
+        return new
 
     def _pieces(self, pod: k8s.Pod) -> Iterator[Piece]:
         meta = pod.metadata

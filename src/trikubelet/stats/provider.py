@@ -109,11 +109,12 @@ class StatsProvider:
         """A snapshot, spelled out in a thread. Raises OSError where the machine cannot be read."""
         return await self._threads.run(partial(spell, await self.snapshot(depth)))
 
-    async def disks_measured(self, seconds_max: float) -> None:
-        """Wait until what each running pod has on the node's disk was counted once, but no longer than that."""
-        await self._disks.measure([pod for pod, _ in self._running()])
-        await self._disks.measured(seconds_max)
-        self._snapshots.forget(Depth.SUMMARY)  # one of before that lacks them
+    async def disks_measured(self) -> None:
+        """Wait until what each running pod has on the node's disk is counted, and not too long ago."""
+        try:
+            await self._disks.counted([pod for pod, _ in self._running()])
+        finally:
+            self._snapshots.forget(Depth.SUMMARY)  # one of before that lacks them
 
     async def claimed(self) -> Sequence[tuple[str, VolumeUsed]]:
         """The volumes behind claims as far as they are known, each with its claim's namespace."""

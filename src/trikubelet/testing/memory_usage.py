@@ -53,7 +53,7 @@ class MemoryUsage:
         """The machine and its pods."""
         return StatsSnapshot(wall_ns(), await self.node(), tuple(self.pods.values()))
 
-    async def disks_measured(self, seconds_max: float) -> None:
+    async def disks_measured(self) -> None:
         """They always are."""
         await trio.lowlevel.checkpoint()
 

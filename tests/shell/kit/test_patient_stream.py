@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import pty
 from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
-from trikubelet.kit.klog import LogHandler, Verbosity
+from trikubelet.kit.klog import DRAIN_SECONDS_MAX, LogHandler, Verbosity
 from trikubelet.kit.patient_stream import PatientStream
 
 if TYPE_CHECKING:
@@ -122,6 +123,36 @@ def test_a_reader_that_has_gone_is_an_error_now_or_with_the_next_line(pipe: Pipe
         assert handler.problem is not None
         assert "Broken pipe" in handler.problem
     pipe.reading = os.open(os.devnull, os.O_RDONLY)  # to be closed
+
+
+def test_a_terminal_is_never_waited_for() -> None:
+    """In its usual mode it says that it is ready when it takes less than a line."""
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as stream:
+        patient = PatientStream(stream, waiting_bytes_max=50_000)
+        for _ in range(200):
+            patient.write(LINE)
+
+        assert patient.isatty()
+        assert patient.problem is not None, "nobody reads, and nobody waits"
+        said = b""
+        while said.count(b"\r\n") < 50_000 // len(LINE):
+            said += os.read(ours, 65536)
+        patient.drain(WAIT)
+        assert LINE[:-1] == said.decode().split("\r\n")[0]
+    os.close(ours)
+
+
+def test_who_ends_the_log_drains_it(pipe: Pipe) -> None:
+    class Drained(PatientStream):
+        seconds: float | None = None
+
+        def drain(self, seconds_max: float) -> None:
+            self.seconds = seconds_max
+
+    patient = Drained(pipe.stream)
+    LogHandler(Verbosity(0), stream=patient).close()
+    assert DRAIN_SECONDS_MAX == patient.seconds
 
 
 def test_a_file_is_written_whatever_its_length(tmp_path: Path) -> None:

@@ -69,3 +69,24 @@ def test_who_loses_its_turn_takes_no_other_with_it() -> None:
         with turns.taken("second"):
             assert ["second"] == list(turns._since)
         assert [] == list(turns._since)
+
+
+def test_two_that_are_free_at_once_are_both_taken() -> None:
+    turns, both = ThreadTurns(2, hung_seconds=WAIT), threading.Barrier(2)
+
+    class Meeting(threading.Thread):
+        def run(self) -> None:
+            with turns.taken(self):
+                both.wait(5)
+
+    walks = [Meeting(daemon=True) for _ in range(2)]
+    with turns.taken("first"), turns.taken("second"):
+        for number, walk in enumerate(walks, 1):
+            walk.start()
+            waiting(turns, number)
+        with turns._changed:
+            turns._since.clear()
+            turns._changed.notify(1)  # the first in line; it has to tell the next
+        for walk in walks:
+            walk.join(WAIT)
+    assert not both.broken

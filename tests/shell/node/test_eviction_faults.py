@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from shell.node.test_eviction import HARD, Hungry, api_pod, bench_with, eviction
 from shell.pods.shellkit import Bench, phase, until
 from trikubelet.app.node import run_pressure
 from trikubelet.core.eviction import EvictionRules
-from trikubelet.core.eviction.thresholds import MEMORY, NODEFS
+from trikubelet.core.eviction.thresholds import IMAGEFS, MEMORY, NODEFS, Amount, Threshold
 from trikubelet.core.lifecycle import StopReason
 from trikubelet.model import k8s
 from trikubelet.sources.snapshot import Snapshot
@@ -89,11 +90,12 @@ class Counting(MemoryUsage):
 
     def __init__(self) -> None:
         super().__init__()
-        self.waited: list[float] = []
+        self.waits = 0
+        self.takes_seconds = 5.0
 
-    async def disks_measured(self, seconds_max: float) -> None:
-        await trio.sleep(seconds_max / 2)
-        self.waited.append(seconds_max)
+    async def disks_measured(self) -> None:
+        self.waits += 1
+        await trio.sleep(self.takes_seconds)
         self.uses("uid-hog", logs=90 * GIB, container="hog")
 
 
@@ -104,7 +106,20 @@ async def test_who_was_never_counted_is_counted_before_somebody_is_evicted_for_d
         await until(lambda: ["hog", "small"] == bench.running())
         usage.available[NODEFS] = 0
         await until(lambda: len(bench.running()) < 2)
-        assert (["small"], [bench.bounds.eviction_measure_seconds_max]) == (bench.running(), usage.waited)
+        assert (["small"], 1) == (bench.running(), usage.waits)
+
+
+async def test_counting_is_not_waited_for_without_end(autojump_clock: MockClock) -> None:
+    bench, usage = bench_with(), Counting()
+    usage.takes_seconds = math.inf
+    usage.uses("uid-small", logs=1024, container="small")
+    async with node_of(bench, usage, api_pod("small", container("small"))):
+        await until(lambda: ["small"] == bench.running())
+        usage.available[NODEFS] = 0
+        begun = trio.current_time()
+        await until(lambda: [] == bench.running())
+        bounds = bench.bounds
+        assert trio.current_time() - begun < bounds.eviction_period_seconds + bounds.eviction_measure_seconds_max + 1
 
 
 async def test_for_memory_no_directory_is_waited_for(autojump_clock: MockClock) -> None:
@@ -114,7 +129,18 @@ async def test_for_memory_no_directory_is_waited_for(autojump_clock: MockClock) 
         await until(lambda: ["hog"] == bench.running())
         usage.available[MEMORY] = 0
         await until(lambda: bool(evictions(node)))
-        assert [] == usage.waited
+        assert 0 == usage.waits
+
+
+async def test_for_the_disk_of_images_alone_no_directory_is_waited_for(autojump_clock: MockClock) -> None:
+    bench, usage = bench_with(Threshold(IMAGEFS, Amount(10 * GIB))), Counting()
+    usage.image_disk = True
+    usage.uses("uid-hog", layer=90 * GIB, container="hog")
+    async with node_of(bench, usage, api_pod("hog", container("hog"))) as node:
+        await until(lambda: ["hog"] == bench.running())
+        usage.available[IMAGEFS] = 0
+        await until(lambda: bool(evictions(node)))
+        assert 0 == usage.waits
 
 
 async def test_unmeasured_pods_are_logged_once(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:

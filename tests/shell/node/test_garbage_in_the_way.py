@@ -135,3 +135,4 @@ async def test_a_regular_pass_takes_nothing_from_what_eviction_waits_for(
             let_go.set()
 
         assert [] == list(bench.world.all_containers())
+        assert set() == node.garbage._unused, "what was asked for once does not hold for the pod's next containers"

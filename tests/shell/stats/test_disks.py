@@ -223,7 +223,7 @@ async def test_pods_that_take_long_to_measure_keep_no_other_from_being_measured(
             assert [False, False, True] == [disks.of(f"u{n}").is_measured for n in (2, 3, 1)]
         finally:
             gate.set()
-        await disks.measured(60)  # time stands still: it returns when they are
+        await disks.counted(pods)
         assert [True, True] == [disks.of(f"u{n}").is_measured for n in (2, 3)]
 
 
@@ -239,14 +239,9 @@ async def test_what_a_pod_uses_at_least_is_known_while_it_is_counted(mock_clock:
                     await trio.lowlevel.checkpoint()
                 assert (False, {}, 70, 7) == at_least(disks)
                 mock_clock.jump(WAIT_SECONDS_MAX)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(disks.measured, 1)
-                await trio.testing.wait_all_tasks_blocked()
-                mock_clock.jump(1)
-            assert not disks.of("u1").is_measured, "nobody waits for longer than he wants to"
         finally:
             gate.set()
-        await disks.measured(60)
+        await disks.counted([POD])
         assert (True, {"app": LARGE}, None) == ((it := disks.of("u1")).is_measured, it.logs, it.so_far)
 
 
@@ -261,6 +256,41 @@ class NotedTurns(ThreadTurns):
         assert who in self._since, "it has a turn"
         self.passed.append(who)
         super().pass_on(who)
+
+
+async def test_a_count_that_is_too_old_is_waited_for_by_who_has_to_know(mock_clock: MockClock) -> None:
+    of = gauges()
+    of.held["/v/server"] = threading.Event()  # somebody else's disk, which nobody has to know
+    async with measuring(of) as disks:
+        try:
+            await disks.counted([POD])
+            of.disks[LOGS] = SMALL
+            await disks.counted([POD])
+            assert {"app": LARGE} == disks.of("u1").logs, "it is young"
+            mock_clock.jump(BELIEVED_SECONDS + 1)
+            await disks.counted([POD])
+            assert {"app": SMALL} == disks.of("u1").logs
+        finally:
+            of.held["/v/server"].set()
+
+
+async def test_a_pod_that_is_counted_while_nobody_asks_for_it_is_not_counted_twice() -> None:
+    of, gate = gauges(), threading.Event()
+    of.held[LOGS] = gate
+    async with measuring(of) as disks:
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(disks.measure, [POD])
+                while not of.asked[LOGS]:
+                    await trio.lowlevel.checkpoint()
+                await disks.measure([])
+                nursery.start_soon(disks.measure, [POD])
+                await trio.testing.wait_all_tasks_blocked()
+                gate.set()
+        finally:
+            gate.set()
+        await disks.counted([POD])
+        assert 1 == of.asked[LOGS]
 
 
 async def test_threads_that_count_take_turns() -> None:

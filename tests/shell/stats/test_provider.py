@@ -163,7 +163,7 @@ async def test_disks_that_were_waited_for_are_in_the_next_snapshot(mock_clock: M
         assert not (await provider.snapshot(Depth.SUMMARY)).pods[0].is_disk_measured
 
         gate.set()
-        await provider.disks_measured(60)
+        await provider.disks_measured()
         assert (await provider.snapshot(Depth.SUMMARY)).pods[0].is_disk_measured, "time stands still"
 
 

@@ -50,8 +50,7 @@ def _known_usage(one: Candidate, signal: str, *, image_disk: bool) -> int | None
     if one.used is None:
         return None
     usage = usage_of(one.used, signal, image_disk=image_disk)
-    counts_local = signal in DISK_SIGNALS and _counts(signal, image_disk=image_disk)[1]
-    if usage is None or not counts_local or one.used.is_disk_measured:
+    if usage is None or not counts_directories(signal, image_disk=image_disk) or one.used.is_disk_measured:
         return usage
     so_far = one.used.disk_so_far
     return None if so_far is None else usage + (_amount(so_far, signal) or 0)
@@ -71,6 +70,11 @@ def usage_of(used: PodUsed, signal: str, *, image_disk: bool) -> int | None:
 
 def _amount(measured: FsUsage, signal: str) -> int | None:
     return measured.inodes_used if signal in INODE_SIGNALS else measured.used_bytes
+
+
+def counts_directories(signal: str, *, image_disk: bool) -> bool:
+    """Whether logs and local volumes are on the disk that the signal is of."""
+    return signal in DISK_SIGNALS and _counts(signal, image_disk=image_disk)[1]
 
 
 def _counts(signal: str, *, image_disk: bool) -> tuple[bool, bool]:

@@ -37,9 +37,6 @@ _ITEMS = {"PodList": ("Pod",), "List": ("Pod", *TYPES)}
 _KINDS = ("Pod", *TYPES, *_ITEMS)
 T = TypeVar("T", bound=msgspec.Struct)
 
-FAULTS_MAX = 200
-"""Of one text. Each is logged and shown, and a file has room for hundreds of thousands."""
-
 NO_API = "it lives in an API server, and a pod from a manifest must start without one"
 
 NULL_CHARACTER = "Invalid value: it has a null character (\\0), and no process or file can be given one"
@@ -92,11 +89,8 @@ def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> 
                 origins[full_name(pod)] = part
                 uids.add(pod.metadata.uid)
             faults += found
-    in_order = sorted(faults, key=lambda fault: fault.line or 0)
-    if len(in_order) > FAULTS_MAX:
-        more = Fault(source, None, "", f"there are {len(in_order) - FAULTS_MAX} more faults", "mend the first ones")
-        in_order[FAULTS_MAX:] = [more]
-    return Loaded(source, tuple(pods.values()), tuple(in_order), origins, tuple(objects.values()))
+    in_order = tuple(sorted(faults, key=lambda fault: fault.line or 0))
+    return Loaded(source, tuple(pods.values()), in_order, origins, tuple(objects.values()))
 
 
 def _parts(document: Document, faults: list[Fault]) -> Iterator[tuple[Origin, str]]:
