@@ -1,5 +1,7 @@
 """How much of everything one pod of a manifest may have."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from core.podkit import pod
@@ -57,3 +59,41 @@ def test_a_pod_that_has_too_much_is_looked_at_no_further() -> None:
     same = pod(*containers(1) * 5000)  # each of which would be one of a name that is taken
 
     assert ["spec.containers"] == [problem.path for problem in pod_problems(same, "node")]
+
+
+class Counted(tuple[k8s.Volume, ...]):
+    """Volumes that count how often somebody goes through them."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[k8s.Volume]:
+        self.times += 1
+        return super().__iter__()
+
+    def __reversed__(self) -> Iterator[k8s.Volume]:
+        self.times += 1
+        return reversed(tuple(super().__iter__()))
+
+
+def looks(count: int) -> int:
+    """How often a pod's volumes are gone through that has so many containers, mounts, devices and variables of them."""
+    volumes = Counted((k8s.Volume(name="dir"), k8s.Volume(name="disk")))
+    one = k8s.Container(
+        name="a",
+        image="a",
+        volume_mounts=(k8s.VolumeMount(name="dir", mount_path="/a"),) * count,
+        volume_devices=(k8s.VolumeDevice(name="disk", device_path="/b"),) * count,
+        env=(
+            k8s.EnvVar(
+                name="A",
+                value_from=k8s.EnvVarSource(file_key_ref=k8s.FileKeySelector(volume_name="dir", path="a", key="b")),
+            ),
+        )
+        * count,
+    )
+    assert list(pod_problems(pod(*(one,) * count, volumes=volumes), "node"))
+    return volumes.times
+
+
+def test_a_pods_volumes_are_not_gone_through_for_each_thing_that_names_one() -> None:
+    assert looks(1) == looks(20)
