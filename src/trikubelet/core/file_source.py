@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from trikubelet.core.manifest import Loaded
+    from trikubelet.model.manifest_places import DirectoryId
 
 T = TypeVar("T", bound=Pod | ManifestObject)
 
@@ -71,6 +72,12 @@ def why_ignored(name: str) -> str | None:
     if name.startswith("#") and name.endswith("#"):
         return "an editor's autosave"
     return next((what for ending, what in _LEFTOVERS.items() if name.endswith(ending)), None)
+
+
+def is_away(files: Collection[str], read: DirectoryId | None, now: DirectoryId, manifests: Collection[object]) -> bool:
+    """Whether the directory that was ``read``, and had these files, is away, though its path still leads to one: to
+    ``now``, another one without manifests. Where a file system is unmounted, its mount point is left, and is empty."""
+    return bool(files) and not manifests and read != now
 
 
 def state_of(loaded: Loaded) -> FileState:

@@ -13,11 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trikubelet.host.plain_file import open_plain
-from trikubelet.model.manifest_places import Entry, EntryKind, Stamp
+from trikubelet.model.manifest_places import Entry, EntryKind, Listing, Stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trikubelet.kit.threads import ThreadPool
 
 NAMES_MAX = 10_000
@@ -32,9 +30,9 @@ class DiskManifests:
         self._bytes_max = bytes_max
         self._threads = threads
 
-    async def entries(self) -> Sequence[Entry]:
+    async def listing(self) -> Listing:
         """Every name in the directory in order, or the one file. Raises OSError; FileNotFoundError for neither."""
-        return await self._threads.run(partial(_entries, self._path), key=f"list {self._path}")
+        return await self._threads.run(partial(_listing, self._path), key=f"list {self._path}")
 
     async def read(self, path: str) -> bytes:
         """A file's content. Raises OSError; EFBIG for a file beyond the bound, EINVAL for what is no file, EAGAIN for
@@ -42,23 +40,42 @@ class DiskManifests:
         return await self._threads.run(partial(_read, path, self._bytes_max), key=f"read {path}")
 
 
-def _entries(path: str) -> list[Entry]:
-    if not stat.S_ISDIR(os.stat(path).st_mode):
-        return [_entry(path)]
-    names = os.listdir(path)
+def _listing(path: str) -> Listing:
+    found = os.stat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        return Listing((_entry(path, path),), (found.st_dev, found.st_ino))
+    # All of it is said of one directory, the opened one: another may take its place at any moment.
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        found = os.fstat(directory)
+        return Listing(_entries(path, directory), (found.st_dev, found.st_ino))
+    finally:
+        os.close(directory)
+
+
+def _entries(path: str, directory: int) -> tuple[Entry, ...]:
+    names = os.listdir(directory)
     if len(names) > NAMES_MAX:
         raise OSError(errno.E2BIG, f"more than {NAMES_MAX} names, which no manifest directory has")
     entries = []
     for name in sorted(names):
-        entry = _entry(os.path.join(path, name))
-        if entry.kind is not EntryKind.LOST or os.path.islink(entry.path):
+        entry = _entry(os.path.join(path, name), name, directory)
+        if entry.kind is not EntryKind.LOST or _is_link(name, directory):
             entries.append(entry)  # else it went away between the two calls
-    return entries
+    return tuple(entries)
 
 
-def _entry(path: str) -> Entry:
+def _is_link(name: str, directory: int) -> bool:
     try:
-        found = os.stat(path)
+        return stat.S_ISLNK(os.lstat(name, dir_fd=directory).st_mode)
+    except OSError:
+        return False
+
+
+def _entry(path: str, name: str, directory: int | None = None) -> Entry:
+    """What stands at the path, which is the ``name`` in the opened directory."""
+    try:
+        found = os.stat(name, dir_fd=directory)
     except (FileNotFoundError, NotADirectoryError):
         return Entry(path, EntryKind.LOST)
     except OSError as error:

@@ -1,7 +1,8 @@
 """What the places of manifests say: a directory of files, as the host sees it, and the server of a URL.
 
 Of a directory there are names and stamps, no content: ``host.manifests`` makes these records and ``sources.file``
-compares them, and a file whose stamp did not change is not read again. The answer of a URL is made by
+compares them, and a file whose stamp did not change is not read again. Which directory it is that has the names is
+there, too: a path leads to another one when a mount goes. The answer of a URL is made by
 ``kube.manifest_url`` for ``sources.url``.
 """
 
@@ -42,6 +43,18 @@ class Entry:
     path: str
     kind: EntryKind
     stamp: Stamp = NO_STAMP
+
+
+DirectoryId = tuple[int, int]
+"""What tells a directory from any other that stands in its place: its device and its inode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Every name in the directory, in order, or the single file; ``directory`` is which one it was."""
+
+    entries: tuple[Entry, ...]
+    directory: DirectoryId
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ decided in ``core.file_source``; this module reads, remembers and publishes.
 
 Two things are not believed at once. A file that changed a moment ago and has faults or lost a pod may be half written:
 it is read again when it has settled, and where it never does it is a fault, which nobody waits for. A directory that is
-gone may be on its way back (a mount, a swap by rename): it counts as empty only after ``file_check_seconds``.
+gone may be on its way back (a mount, a swap by rename): it counts as empty only after ``file_check_seconds``. So does
+another one without manifests that stands in its place, which is what is left where a mount goes.
 
 Files are read one after another, so one of them can hold the others up, but not for long: the disk has
 ``READ_SECONDS_MAX`` to give it, and ``load_manifest`` as long again to make sense of it. After that it is a fault, its
@@ -33,6 +34,7 @@ from trikubelet.core.file_source import (
     FileState,
     claim,
     fold_file,
+    is_away,
     may_be_half_written,
     never_settles,
     why_ignored,
@@ -49,10 +51,10 @@ from trikubelet.sources.reading import ManifestReader, bug_fault
 from trikubelet.sources.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
 
     from trikubelet.model.bounds import Bounds
-    from trikubelet.model.manifest_places import Entry, Stamp
+    from trikubelet.model.manifest_places import DirectoryId, Entry, Listing, Stamp
     from trikubelet.ports import Clock, FileWatcher
 
 log = logging.getLogger(__name__)
@@ -71,7 +73,7 @@ BURST_SECONDS = 0.05
 class ManifestFiles(Protocol):
     """The directory, or the file, on the host."""
 
-    async def entries(self) -> Sequence[Entry]:
+    async def listing(self) -> Listing:
         """Every name in the directory, or the file itself. Raises FileNotFoundError when there is neither, OSError, and
         StillRunning while an earlier look hangs."""
         ...
@@ -131,6 +133,7 @@ class FileSource:
         self._claims = Claims({}, {})
         self._has_changed = True  # what files have, since it was settled which of them has which name
         self._own_faults: tuple[Fault, ...] = ()
+        self._directory: DirectoryId | None = None  # the one that the files are from
         self._missing_since: float | None = None
         self._ignored: dict[str, str] = {}
         self._published: Snapshot | None = None
@@ -191,20 +194,18 @@ class FileSource:
 
     async def _look(self) -> None:
         """Bring everything up to date with the disk, and publish what changed."""
-        entries = await self._in_time(self._disk.entries, self._path, _HANGS)
-        if entries is None or isinstance(entries, Fault):  # those are not read now: not at once again either
-            self._unsettled = dict.fromkeys(self._unsettled, trio.current_time() + SETTLED_SECONDS)
-        if isinstance(entries, Fault):
-            self._own_faults = (entries,)
+        listing = await self._in_time(self._disk.listing, self._path, _HANGS)
+        if isinstance(listing, Fault):
+            self._read_later()
+            self._own_faults = (listing,)
             self._fault_log.tell(self.faults())
             return  # what was there before runs on
-        if entries is None:
-            self._note_missing()
+        wanted = [] if listing is None else self._manifests(listing.entries)
+        if listing is None or is_away(self._known(), self._directory, listing.directory, wanted):
+            self._read_later()
+            self._note_missing("does not exist" if listing is None else "is another directory, without manifests")
             return
-        self._own_faults, self._missing_since = (), None
-        for path in self._ignored.keys() - {entry.path for entry in entries}:
-            del self._ignored[path]  # editors leave another name each time: what is kept is what is there
-        wanted = [entry for entry in entries if self._is_manifest(entry)]
+        self._own_faults, self._missing_since, self._directory = (), None, listing.directory
         for path in self._known() - {entry.path for entry in wanted}:
             self._drop(path)
         for entry in wanted:
@@ -240,6 +241,15 @@ class FileSource:
         return FileState(faults=(found,)) if isinstance(found, Fault) else found
 
     # ---- state; no checkpoint below ----
+
+    def _read_later(self) -> None:
+        """What has not settled is not read now: not at once again either."""
+        self._unsettled = dict.fromkeys(self._unsettled, trio.current_time() + SETTLED_SECONDS)
+
+    def _manifests(self, entries: tuple[Entry, ...]) -> list[Entry]:
+        for path in self._ignored.keys() - {entry.path for entry in entries}:
+            del self._ignored[path]  # editors leave another name each time: what is kept is what is there
+        return [entry for entry in entries if self._is_manifest(entry)]
 
     def _is_manifest(self, entry: Entry) -> bool:
         name = os.path.basename(entry.path)
@@ -294,11 +304,11 @@ class FileSource:
         self._unsettled.pop(path, None)
         self._unsettled_since.pop(path, None)
 
-    def _note_missing(self) -> None:
+    def _note_missing(self, why: str) -> None:
         now = trio.current_time()
         if self._missing_since is None:
             self._missing_since = now
-            log.info("%s does not exist; waiting for it", self._path)
+            log.info("%s %s; waiting for it", self._path, why)
         if now >= self._missing_since + self._bounds.file_check_seconds:
             for path in self._known():
                 self._drop(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ import trio
 
 from trikubelet.kit.slot import Slot
 from trikubelet.kit.threads import StillRunning
-from trikubelet.model.manifest_places import Entry, EntryKind, Stamp
+from trikubelet.model.manifest_places import Entry, EntryKind, Listing, Stamp
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.world import wall_ns
 
@@ -57,8 +57,10 @@ class MemoryDirectory:
     def __init__(self, path: str = "/manifests") -> None:
         self.path = path
         self.reads: list[str] = []
+        self.looks = 0
         self.watchable = True
         self.exists = True
+        self.inode = 1
         self.error: OSError | None = None
         self.hung: set[str] = set()
         self.unreadable: set[str] = set()
@@ -88,6 +90,18 @@ class MemoryDirectory:
         self._kinds[path] = kind
         return path
 
+    def unmount(self) -> dict[str, tuple[str, Stamp]]:
+        """The mount goes, and its mount point is what is there; what was in it."""
+        held, self._files = self._files, {}
+        self.inode += 1
+        self.break_watch()
+        return held
+
+    def mount(self, held: dict[str, tuple[str, Stamp]]) -> None:
+        """It comes back, of which no watch of the mount point hears."""
+        self._files = dict(held)
+        self.inode += 1
+
     def break_watch(self) -> None:
         """The watch is lost, as when the directory is replaced."""
         for watch in self._watches:
@@ -100,8 +114,9 @@ class MemoryDirectory:
 
     # ---- what the source asks ----
 
-    async def entries(self) -> Sequence[Entry]:
+    async def listing(self) -> Listing:
         await trio.lowlevel.checkpoint()
+        self.looks += 1
         if self.path in self.hung:
             await trio.sleep_forever()
         if self.path in self.bugs:
@@ -111,7 +126,8 @@ class MemoryDirectory:
         if not self.exists:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory")
         files = [Entry(path, EntryKind.FILE, stamp) for path, (_, stamp) in self._files.items()]
-        return sorted([*files, *(Entry(path, kind) for path, kind in self._kinds.items())], key=lambda e: e.path)
+        entries = sorted([*files, *(Entry(path, kind) for path, kind in self._kinds.items())], key=lambda e: e.path)
+        return Listing(tuple(entries), (1, self.inode))
 
     async def read(self, path: str) -> bytes:
         await trio.lowlevel.checkpoint()

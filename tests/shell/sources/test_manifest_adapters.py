@@ -198,7 +198,7 @@ async def test_entries_are_told_apart_by_what_stands_behind_their_links(tmp_path
     (tmp_path / "through-a-file").symlink_to("file/nothing")
     (tmp_path / "to-itself").symlink_to("to-itself")
 
-    entries = {Path(entry.path).name: entry for entry in await disk(tmp_path).entries()}
+    entries = {Path(entry.path).name: entry for entry in (await disk(tmp_path).listing()).entries}
 
     assert {
         "directory": EntryKind.DIRECTORY,
@@ -212,14 +212,30 @@ async def test_entries_are_told_apart_by_what_stands_behind_their_links(tmp_path
     assert entries["file"].stamp == entries["to-file"].stamp
 
 
+async def test_a_directory_in_the_place_of_another_is_known_for_one(tmp_path: Path) -> None:
+    place = tmp_path / "manifests"
+    place.mkdir()
+    before = await disk(place).listing()
+    (place / "a.yaml").touch()
+    written = await disk(place).listing()
+    (tmp_path / "other").mkdir()
+    place.rename(tmp_path / "moved")
+    (tmp_path / "other").rename(place)
+    after = await disk(place).listing()
+
+    assert before.directory == written.directory
+    assert after.directory != before.directory
+    assert () == after.entries
+
+
 async def test_a_file_with_an_old_time_but_new_content_has_another_stamp(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("one")
     os.utime(file, ns=(0, 0))
-    (before,) = await disk(file).entries()
+    (before,) = (await disk(file).listing()).entries
     file.write_text("two")
     os.utime(file, ns=(0, 0))
-    (after,) = await disk(file).entries()
+    (after,) = (await disk(file).listing()).entries
 
     assert before.stamp.changed_ns > 0
     assert before.stamp != after.stamp
@@ -237,7 +253,7 @@ async def test_a_file_is_read_up_to_the_bound_and_nothing_but_files_are(tmp_path
     with trio.fail_after(60), pytest.raises(OSError, match="no plain file"):
         await disk(tmp_path).read(str(tmp_path / "pipe"))
     with pytest.raises(FileNotFoundError):
-        await disk(tmp_path / "missing").entries()
+        await disk(tmp_path / "missing").listing()
 
 
 async def test_a_directory_with_far_too_many_names_is_not_the_right_one(
@@ -246,10 +262,10 @@ async def test_a_directory_with_far_too_many_names_is_not_the_right_one(
     monkeypatch.setattr("trikubelet.host.manifests.NAMES_MAX", 2)
     for name in "ab":
         (tmp_path / name).touch()
-    assert 2 == len(await disk(tmp_path).entries())
+    assert 2 == len((await disk(tmp_path).listing()).entries)
     (tmp_path / "c").touch()
     with pytest.raises(OSError, match="more than 2 names"):
-        await disk(tmp_path).entries()
+        await disk(tmp_path).listing()
 
 
 @asynccontextmanager

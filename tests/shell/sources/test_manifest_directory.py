@@ -469,6 +469,77 @@ async def test_a_directory_that_stays_away_takes_its_pods_with_it(autojump_clock
             assert {} == await bench.snapshots.next()
 
 
+async def test_a_mount_that_goes_leaves_an_empty_directory_and_costs_no_pod_when_it_comes_back(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        held = bench.directory.unmount()
+        await trio.sleep(10)
+        bench.directory.mount(held)
+        assert await bench.snapshots.none_within(60)
+        assert ["/manifests is another directory, without manifests; waiting for it"] == caplog.messages
+        bench.directory.write("a.yaml", manifest("one", "app:2"))
+        assert {"one": "app:2"} == await bench.snapshots.next()
+
+
+async def test_a_mount_that_stays_away_takes_its_pods_with_it(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        held = bench.directory.unmount()
+        bench.directory.put("lost+found", EntryKind.DIRECTORY)  # which is no manifest
+        assert await bench.snapshots.none_within(19)
+        with trio.fail_after(21):
+            assert {} == await bench.snapshots.next()
+        await trio.sleep(100)
+        bench.directory.mount(held)
+        with trio.fail_after(21):
+            assert {"one": "app:1"} == await bench.snapshots.next()
+
+
+async def test_an_unsettled_file_of_a_mount_that_went_is_not_looked_for_all_the_time(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.write("a.yaml", BAD, age_seconds=0)
+        await trio.sleep(0.2)
+        bench.directory.unmount()
+        looks = bench.directory.looks
+        assert await bench.snapshots.none_within(10)
+        assert 0 < bench.directory.looks - looks < 20
+
+
+async def test_another_directory_with_manifests_is_believed_at_once(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.unmount()
+        bench.directory.write("b.yaml", manifest("two"))
+        with trio.fail_after(2):
+            assert {"two": "app:1"} == await bench.snapshots.next()
+
+
+async def test_the_last_manifest_that_is_removed_takes_its_pod_at_once_also_after_a_mount_came_back(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.mount(bench.directory.unmount())
+        assert await bench.snapshots.none_within(60)
+        bench.directory.remove("a.yaml")
+        with trio.fail_after(1):
+            assert {} == await bench.snapshots.next()
+
+
 @pytest.mark.parametrize("kind", ["error", "hung"])
 async def test_a_directory_that_cannot_be_listed_costs_no_pod(autojump_clock: MockClock, kind: str) -> None:
     bench = Bench()

@@ -10,7 +10,8 @@ those its author wrote. One module per subject:
     mounts       what a container mounts                 volumes     what can be mounted
     resources    requests, limits, claims                security    users, profiles, capabilities, namespaces
     scheduling   affinity, spread, tolerations           selectors   of labels and of nodes
-    drivers      volumes that drivers mount              rules       what several of them need
+    drivers      volumes that drivers mount              counts      how much of everything there may be
+    rules        what several of them need
 
 The rules are the API's for a pod that is created (upstream: ValidatePodCreate): tests/corpus holds the two together,
 pod by pod, and names each difference with its reason. What may not be changed in a pod that exists is no question here:
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.manifest.validation.annotations import annotation_problems
 from trikubelet.core.manifest.validation.containers import container_problems
+from trikubelet.core.manifest.validation.counts import count_problems
 from trikubelet.core.manifest.validation.metadata import metadata_problems
 from trikubelet.core.manifest.validation.network import network_problems
 from trikubelet.core.manifest.validation.resources import pod_resource_problems
@@ -39,8 +41,13 @@ __all__ = ["pod_problems"]
 
 
 def pod_problems(pod: Pod, node_name: str) -> Problems:
-    """Everything in the pod that the API would refuse. ``node_name`` becomes part of the pod's name."""
+    """Everything in the pod that the API would refuse. ``node_name`` becomes part of the pod's name. A pod that has too
+    much of something is looked at no further."""
     spec = pod.spec
+    too_much = tuple(count_problems(pod))
+    if too_much:
+        yield from too_much
+        return
     yield from metadata_problems(pod.metadata, node_name)
     yield from annotation_problems(pod)
     yield from spec_problems(spec)

@@ -20,10 +20,10 @@ from trikubelet.core.manifest.validation.spec import RESTART_POLICIES
 from trikubelet.model import names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from trikubelet.core.manifest.problem import Problems
-    from trikubelet.model.k8s import Container, PodSpec
+    from trikubelet.model.k8s import Container, PodSpec, Volume
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 RULES_MAX = 20
@@ -35,12 +35,13 @@ def container_problems(spec: PodSpec) -> Problems:
     if not spec.containers:
         yield required("spec.containers", "a pod needs at least one container")
     seen: set[str] = set()
+    volumes = {volume.name: volume for volume in reversed(spec.volumes)}  # the first of a name counts
     for path, container in every_container(spec):
         yield from named(f"{path}.name", container.name, names.label_problem(container.name))
         if container.name and container.name in seen:
             yield duplicate(f"{path}.name", container.name)
         seen.add(container.name)
-        yield from _own_problems(path, container, spec)
+        yield from _own_problems(path, container, spec, volumes)
     yield from host_port_problems(spec)
 
 
@@ -52,7 +53,7 @@ def every_container(spec: PodSpec) -> Iterator[tuple[str, Container]]:
         yield f"spec.initContainers[{n}]", container
 
 
-def _own_problems(path: str, container: Container, spec: PodSpec) -> Problems:
+def _own_problems(path: str, container: Container, spec: PodSpec, volumes: Mapping[str, Volume]) -> Problems:
     yield from _image(path, container)
     yield from one_of(
         f"{path}.terminationMessagePolicy", container.termination_message_policy, ("File", "FallbackToLogsOnError")
@@ -65,8 +66,8 @@ def _own_problems(path: str, container: Container, spec: PodSpec) -> Problems:
         yield from hook_problems(path, container, spec)
     yield from _signal(path, container, spec)
     yield from port_problems(path, container, spec)
-    yield from environment_problems(path, container, spec)
-    yield from mount_problems(path, container, spec)
+    yield from environment_problems(path, container, spec, volumes)
+    yield from mount_problems(path, container, spec, volumes)
     yield from container_resource_problems(path, container, spec)
     yield from container_security_problems(path, container, spec)
 

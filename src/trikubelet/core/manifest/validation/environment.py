@@ -11,6 +11,8 @@ from trikubelet.core.manifest.validation.rules import amount, amount_problems, c
 from trikubelet.model import names
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trikubelet.core.manifest.problem import Problems
     from trikubelet.model.k8s import (
         Container,
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
         PodSpec,
         Quantity,
         ResourceFieldSelector,
+        Volume,
     )
 
 ENV_FIELDS = (
@@ -43,8 +46,8 @@ _DIVISORS = (0, *(1000**power for power in range(7)), *(1024**power for power in
 """Nothing at all counts as 1."""
 
 
-def environment_problems(path: str, container: Container, spec: PodSpec) -> Problems:
-    """Everything wrong with one container's variables."""
+def environment_problems(path: str, container: Container, spec: PodSpec, volumes: Mapping[str, Volume]) -> Problems:
+    """Everything wrong with one container's variables. ``volumes``: the pod's, by name."""
     for n, variable in enumerate(container.env):
         here = f"{path}.env[{n}]"
         yield from named(f"{here}.name", variable.name, names.variable_problem(variable.name))
@@ -53,7 +56,7 @@ def environment_problems(path: str, container: Container, spec: PodSpec) -> Prob
             continue
         if variable.value:
             yield invalid(f"{here}.valueFrom", source_shown(source), "may not stand beside a value that is not empty")
-        yield from _source(f"{here}.valueFrom", source, spec)
+        yield from _source(f"{here}.valueFrom", source, spec, volumes)
     for n, origin in enumerate(container.env_from):
         yield from _env_from(f"{path}.envFrom[{n}]", origin)
 
@@ -63,14 +66,14 @@ def source_shown(source: EnvVarSource) -> str:
     return ", ".join(chosen(source))
 
 
-def _source(path: str, source: EnvVarSource, spec: PodSpec) -> Problems:
+def _source(path: str, source: EnvVarSource, spec: PodSpec, volumes: Mapping[str, Volume]) -> Problems:
     yield from exactly_one(path, chosen(source), "one source of the value")
     if source.field_ref is not None:
         yield from field_problems(f"{path}.fieldRef", source.field_ref, ENV_FIELDS)
     if source.resource_field_ref is not None:
         yield from resource_field_problems(f"{path}.resourceFieldRef", source.resource_field_ref, spec)
     if source.file_key_ref is not None:
-        yield from _file_key(f"{path}.fileKeyRef", source.file_key_ref, spec)
+        yield from _file_key(f"{path}.fileKeyRef", source.file_key_ref, volumes)
     for kind, ref in (("configMapKeyRef", source.config_map_key_ref), ("secretKeyRef", source.secret_key_ref)):
         if ref is not None:
             yield from named(f"{path}.{kind}.name", ref.name, names.subdomain_problem(ref.name))
@@ -125,14 +128,13 @@ def _divisor(path: str, divisor: Quantity, resource: str) -> Problems:
         yield invalid(path, divisor, f"must be {units}")
 
 
-def _file_key(path: str, ref: FileKeySelector, spec: PodSpec) -> Problems:
-    volume = next((volume for volume in spec.volumes if volume.name == ref.volume_name), None)
+def _file_key(path: str, ref: FileKeySelector, volumes: Mapping[str, Volume]) -> Problems:
+    volume = volumes.get(ref.volume_name)
     if not ref.volume_name:
         yield required(f"{path}.volumeName")
     elif volume is None:
-        known = [volume.name for volume in spec.volumes]
         what = "the pod has no volume of that name"
-        yield not_found(f"{path}.volumeName", ref.volume_name, known, what, "add it to spec.volumes")
+        yield not_found(f"{path}.volumeName", ref.volume_name, volumes, what, "add it to spec.volumes")
     elif volume.empty_dir is None:
         yield invalid(f"{path}.volumeName", ref.volume_name, "must be an emptyDir volume")
     yield from named(f"{path}.path", ref.path, names.path_in_volume_problem(ref.path))

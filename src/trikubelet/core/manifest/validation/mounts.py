@@ -9,21 +9,23 @@ from trikubelet.core.manifest.problem import Problem, duplicate, forbidden, inva
 from trikubelet.model import names
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trikubelet.core.manifest.problem import Problems
-    from trikubelet.model.k8s import Container, PodSpec, VolumeMount
+    from trikubelet.model.k8s import Container, PodSpec, Volume, VolumeMount
 
 PROPAGATIONS = ("None", "HostToContainer", "Bidirectional")
 RECURSIVE = ("Disabled", "IfPossible", "Enabled")
 
 
-def mount_problems(path: str, container: Container, spec: PodSpec) -> Problems:
-    """Everything wrong with one container's mounts and block devices."""
+def mount_problems(path: str, container: Container, spec: PodSpec, volumes: Mapping[str, Volume]) -> Problems:
+    """Everything wrong with one container's mounts and block devices. ``volumes``: the pod's, by name."""
     places: set[str] = set()
     devices = {device.name for device in container.volume_devices}
     device_paths = {device.device_path for device in container.volume_devices}
     for n, mount in enumerate(container.volume_mounts):
         here = f"{path}.volumeMounts[{n}]"
-        yield from _volume_name(here, mount.name, spec)
+        yield from _volume_name(here, mount.name, volumes)
         if mount.name in devices:
             yield invalid(f"{here}.name", mount.name, "must not be a block device too")
         yield from _place(f"{here}.mountPath", mount.mount_path, places)
@@ -31,11 +33,10 @@ def mount_problems(path: str, container: Container, spec: PodSpec) -> Problems:
             yield invalid(f"{here}.mountPath", mount.mount_path, "must not be the path of a block device too")
         yield from _sub_path(here, mount)
         yield from _propagation(here, mount, container)
-    yield from _devices(path, container, spec, places)
+    yield from _devices(path, container, spec, volumes, places)
 
 
-def _volume_name(path: str, name: str, spec: PodSpec) -> Problems:
-    volumes = [volume.name for volume in spec.volumes]
+def _volume_name(path: str, name: str, volumes: Mapping[str, Volume]) -> Problems:
     if not name:
         yield required(f"{path}.name")
     elif name not in volumes:
@@ -72,23 +73,27 @@ def _propagation(path: str, mount: VolumeMount, container: Container) -> Problem
         yield forbidden(f"{path}.recursiveReadOnly", "may only be set where mountPropagation is None")
 
 
-def _devices(path: str, container: Container, spec: PodSpec, places: set[str]) -> Problems:
+def _devices(
+    path: str, container: Container, spec: PodSpec, volumes: Mapping[str, Volume], places: set[str]
+) -> Problems:
     mounted = {mount.name for mount in container.volume_mounts}
-    claimed = {v.name for v in spec.volumes if v.persistent_volume_claim is not None or v.ephemeral is not None}
-    known = {volume.name for volume in spec.volumes}
     seen: set[str] = set()
     if container.volume_devices and spec.host_users is False:
         yield forbidden(f"{path}.volumeDevices", "may not be set where hostUsers is false")
     for n, device in enumerate(container.volume_devices):
         here = f"{path}.volumeDevices[{n}]"
-        yield from _volume_name(here, device.name, spec)
+        yield from _volume_name(here, device.name, volumes)
         if device.name in mounted:
             yield invalid(f"{here}.name", device.name, "must not be mounted as a file system too")
         elif device.name in seen:
             yield duplicate(f"{here}.name", device.name)
-        elif device.name in known and device.name not in claimed:
+        elif device.name in volumes and not _is_claim(volumes[device.name]):
             yield invalid(f"{here}.name", device.name, "must be a volume that is a persistent volume claim")
         seen.add(device.name)
         yield from _place(f"{here}.devicePath", device.device_path, places)
         if problem := names.path_in_volume_problem(device.device_path.lstrip("/")):
             yield invalid(f"{here}.devicePath", device.device_path, problem)
+
+
+def _is_claim(volume: Volume) -> bool:
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None
