@@ -46,9 +46,15 @@ def printable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
+NEAR_ONES_MAX = 500
+
+
 def nearest(name: str, known: Iterable[str], mark: str = "") -> str:
     """The remedy for a misspelt ``name``: ``did you mean "x"?``, or empty when nothing known is near it. ``mark`` is
-    what stands before all of them, and makes none nearer: a flag's dashes."""
+    what stands before all of them, and makes none nearer: a flag's dashes. Among more than NEAR_ONES_MAX none is looked
+    for: it takes 5 us each, and a manifest may have ten thousand names misspelt beside two thousand volumes."""
     by_lower = {word.lower(): word for word in known}
+    if len(by_lower) > NEAR_ONES_MAX:
+        return ""
     found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f'did you mean "{mark}{by_lower[found[0]]}"?' if found else ""

@@ -21,6 +21,7 @@ provokes is a fault of it, too, wherever it is met: no single file ends the sour
 from __future__ import annotations
 
 import logging
+import math
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -66,6 +67,9 @@ READ_SECONDS_MAX = 30.0
 for one pod, where it is to be made sense of."""
 _HANGS = "does its file system hang?"
 _LOADS_LONG = "make it smaller, or split it"
+LOAD_AGAIN_SECONDS = 600.0
+"""A file that took too long is not made sense of again before it has changed, or so much time has passed: the machine
+may have been busy, and the thread may still be at it."""
 BURST_SECONDS = 0.05
 """What changes within this time of a notice is read together."""
 
@@ -126,6 +130,7 @@ class FileSource:
         self._bounds = bounds
         self._wake: Slot[None] = Slot()
         self._stamps: dict[str, Stamp] = {}
+        self._loads_long: dict[str, float] = {}  # when they may be made sense of again
         self._states: dict[str, FileState] = {}
         self._unsettled: dict[str, float] = {}
         self._unsettled_since: dict[str, float] = {}
@@ -209,7 +214,7 @@ class FileSource:
         for path in self._known() - {entry.path for entry in wanted}:
             self._drop(path)
         for entry in wanted:
-            if self._stamps.get(entry.path) != entry.stamp:
+            if self._stamps.get(entry.path) != entry.stamp or self._may_load_again(entry.path):
                 self._take(entry, await self._read(entry))
         self._publish()
 
@@ -238,9 +243,15 @@ class FileSource:
         found: bytes | FileState | Fault | None = await self._in_time(partial(self._disk.read, path), path, _HANGS)
         if isinstance(found, bytes):
             found = await self._in_time(partial(self._reader.read, found, path), path, _LOADS_LONG)
+            self._loads_long.pop(path, None)
+            if isinstance(found, Fault) and found.remedy == _LOADS_LONG:
+                self._loads_long[path] = trio.current_time() + LOAD_AGAIN_SECONDS
         return FileState(faults=(found,)) if isinstance(found, Fault) else found
 
     # ---- state; no checkpoint below ----
+
+    def _may_load_again(self, path: str) -> bool:
+        return self._loads_long.get(path, math.inf) <= trio.current_time()
 
     def _read_later(self) -> None:
         """What has not settled is not read now: not at once again either."""
@@ -289,7 +300,7 @@ class FileSource:
         self._has_changed = True
         # A file that could not be read may be readable without having changed.
         unread = bool(folded.faults) and not (now.pods or now.objects) and all(f.line is None for f in folded.faults)
-        self._stamps[path] = NO_STAMP if unread else entry.stamp
+        self._stamps[path] = NO_STAMP if unread and path not in self._loads_long else entry.stamp
 
     def _known(self) -> set[str]:
         return self._states.keys() | self._unsettled.keys()
@@ -298,6 +309,7 @@ class FileSource:
         self._settled(path)
         self._has_changed = self._states.pop(path, None) is not None or self._has_changed
         self._stamps.pop(path, None)
+        self._loads_long.pop(path, None)
         self._never_good.discard(path)
 
     def _settled(self, path: str) -> None:
