@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from trikubelet.model import k8s
+from trikubelet.model import decoding, k8s
 from trikubelet.model.api import Item
 from trikubelet.model.api_errors import ApiFailure
 from trikubelet.model.decoding import decode_object, read_item
@@ -45,6 +45,21 @@ def test_what_does_not_fit_is_named(wrong: bytes) -> None:
 def test_what_is_no_text_or_has_no_end_is_an_error_like_others(wrong: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_object(POD % wrong, k8s.Pod)
+
+
+def test_what_has_no_parts_is_not_looked_into_for_nulls(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked, look = [0], decoding._without_nulls
+
+    def counting(value: object) -> object:
+        looked[0] += 1
+        return look(value)
+
+    monkeypatch.setattr(decoding, "_without_nulls", counting)
+    many = b",".join([b'{},[],"",0,1,null,"a",true'] * 100)
+    tree = decode_object(b'{"a":{},"b":null,"c":[%b],"d":{"e":[{"f":null}]}}' % many, dict)
+
+    assert {"a": {}, "c": [{}, [], "", 0, 1, None, "a", True] * 100, "d": {"e": [{}]}} == tree
+    assert 5 == looked[0]  # the whole, c, d, and the two in d
 
 
 def test_an_answer_that_cannot_be_read_is_the_servers_failure() -> None:

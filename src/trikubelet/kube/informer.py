@@ -244,7 +244,7 @@ class Informer(Generic[T]):
                 continue_token=token,
                 resource_version=version,
             )
-            listing.add(page.items)
+            await listing.gather(page.items)
             if not page.continue_token:
                 return self._adopt(listing, page.resource_version)
             if page.continue_token == token:

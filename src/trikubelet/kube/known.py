@@ -14,7 +14,10 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+import trio
+
 from trikubelet.core.resource_version import is_older, may_be_newer
+from trikubelet.kit.failure_log import FailureLog
 from trikubelet.model.api import ChangeKind, Unread
 from trikubelet.model.api_errors import ApiFailure
 
@@ -28,7 +31,13 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 OBJECTS_MAX: Final = 100_000
-"""Ten times what the largest clusters have of what a node follows; a list that goes on has no end."""
+"""Ten times what the largest clusters have of what a node follows; a list that goes on has no end, nor has a watch."""
+FAULTS_TOLD_MAX: Final = 10
+"""Of one kind's objects that cannot be read, so many are logged within an hour, each once."""
+STRETCH_BYTES: Final = 256 * 1024
+"""So much of a page is read before others have a turn: some milliseconds."""
+_ITEM_BYTES: Final = 1024
+"""What an item counts for beside its text: thousands of small ones take their time, too."""
 
 Key = tuple[str, str]
 """Namespace ("" where there is none) and name."""
@@ -52,6 +61,16 @@ class Listing(Generic[T]):
         self._known = known
         self._gone_at = ""
 
+    async def gather(self, items: Iterable[Item]) -> None:
+        """A page of the list; others have their turns meanwhile. Raises ApiFailure as ``add`` does."""
+        stretch = 0
+        for item in items:
+            self.add((item,))
+            stretch += len(item.raw) + _ITEM_BYTES
+            if stretch >= STRETCH_BYTES:
+                stretch = 0
+                await trio.lowlevel.checkpoint()
+
     def add(self, items: Iterable[Item]) -> None:
         """More of the list. Raises ApiFailure for one without end."""
         for item in items:
@@ -59,8 +78,8 @@ class Listing(Generic[T]):
             mark, objects = self._known.read(key, item)
             self.marks[key] = mark
             self.objects.update(objects)
-        if len(self.marks) > OBJECTS_MAX:
-            raise ApiFailure(f"the server's list has more than {OBJECTS_MAX} objects")
+            if len(self.marks) > OBJECTS_MAX:
+                raise ApiFailure(f"the server's list has more than {OBJECTS_MAX} objects")
 
     def take(self, change: Change) -> None:
         """A change from a watch that began with all objects. They come first and in no order; then what happened
@@ -91,6 +110,7 @@ class Known(Generic[T]):
         self._decode = decode
         self._marks: dict[Key, _Mark] = {}
         self._objects: dict[Key, T] = {}
+        self._told = FailureLog(kept_max=FAULTS_TOLD_MAX)
 
     @property
     def objects(self) -> Mapping[Key, T]:
@@ -105,6 +125,8 @@ class Known(Generic[T]):
         """Take over a list that is whole, as of a version; whose objects are other than before."""
         marks, self._marks = self._marks, listing.marks
         objects, self._objects = self._objects, listing.objects
+        if (unread := len(self.faults())) > FAULTS_TOLD_MAX:
+            log.warning("%d of %s cannot be read", unread, self._what)
         # The versions of a server that was set back may have passed the old ones by now.
         self.is_set_back = self._is_outdated or is_older(version, self.version)
         is_same_by_mark, self._is_outdated, self.version = not self._is_outdated, False, version
@@ -120,12 +142,16 @@ class Known(Generic[T]):
         self._is_outdated, self.version = True, ""
 
     def take(self, change: Change) -> tuple[Key, ...]:
-        """Apply a change; whose object is other than before: one or none."""
+        """Apply a change; whose object is other than before: one or none. Raises ApiFailure, and applies nothing, for
+        one object more than a list may have."""
         item = change.item
         if not may_be_newer(item.resource_version, self.version):
             return ()
-        self.is_set_back, self.version = False, item.resource_version
         key = (item.namespace, item.name)
+        is_there = change.kind in (ChangeKind.ADDED, ChangeKind.MODIFIED)
+        if is_there and key not in self._marks and len(self._marks) >= OBJECTS_MAX:
+            raise ApiFailure(f"the server's watch has brought more than {OBJECTS_MAX} objects")
+        self.is_set_back, self.version = False, item.resource_version
         if change.kind is ChangeKind.BOOKMARK:
             return ()
         if change.kind is ChangeKind.DELETED:
@@ -146,16 +172,14 @@ class Known(Generic[T]):
         # A server that was set back gives a version again, to another content.
         if mark is not None and mark.version == item.resource_version and not self._is_outdated:
             return mark, kept
+        name = f"{item.namespace}/{item.name}" if item.namespace else item.name
         try:
-            return _Mark(item.uid, item.resource_version), {key: self._decode(item.raw)}
+            thing = self._decode(item.raw)
         except (ValueError, RecursionError) as error:
-            name = f"{item.namespace}/{item.name}" if item.namespace else item.name
-            log.warning(
-                'Cannot read "%s" of %s in version %s: %s; what is known of it counts on',
-                name,
-                self._what,
-                item.resource_version,
-                error,
-            )
+            if self._told.may_log(name):
+                said = 'Cannot read "%s" of %s in version %s: %s; what is known of it counts on'
+                log.warning(said, name, self._what, item.resource_version, error)
             fault = Unread(item.uid, str(error) or type(error).__name__)
             return _Mark(item.uid, item.resource_version, fault), kept
+        self._told.works_again(name)
+        return _Mark(item.uid, item.resource_version), {key: thing}

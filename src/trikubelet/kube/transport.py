@@ -33,6 +33,8 @@ PLACE_SECONDS_MAX: Final = 60.0
 """How long a request waits for one of its client's places: less than an informer's patience with a server, which has no
 part in it."""
 HEAD_BYTES_MAX: Final = 100 * 1024
+INFORMATIONAL_MAX: Final = 5
+"""Answers before the answer (1xx), as of a probe: a server could send them for ever."""
 READ_BYTES_MAX: Final = 64 * 1024
 """At once, and so the size of a chunk."""
 
@@ -149,10 +151,13 @@ class _Exchange:
         begun = h11.Request(method=request.method, target=target, headers=request.headers.raw)
         parts = [http.send(begun), http.send(h11.Data(data=request.content)), http.send(h11.EndOfMessage())]
         await self._stream.send(b"".join(filter(None, parts)))
-        while not isinstance(event := await self._next(), h11.Response):
+        for _ in range(INFORMATIONAL_MAX + 1):
+            event = await self._next()
+            if isinstance(event, h11.Response):
+                return event
             if isinstance(event, h11.ConnectionClosed):
                 raise h11.RemoteProtocolError("it was closed without an answer")
-        return event
+        raise h11.RemoteProtocolError(f"the server sent more than {INFORMATIONAL_MAX} answers before the answer (1xx)")
 
     async def read(self) -> bytes:
         """More of the response's body; b"" at its end."""

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 SILENT_SECONDS_MAX: Final = 630.0
 """Half a minute more than a server is ever asked to keep a watch (``client.WATCH_SECONDS``)."""
-LINE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""etcd takes no object near this size."""
+LINE_BYTES_MAX: Final = 10 * 1024 * 1024
+"""etcd takes an object of 1.5 MiB, of which JSON makes nine: servers write each <, > and & in six characters. Were
+less allowed, anybody who may create a pod could break its node's watch with each change of it."""
 
 
 class Watch:

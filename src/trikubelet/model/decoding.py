@@ -7,7 +7,7 @@ much again as reading it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from trikubelet.model.api import Item
 
 T = TypeVar("T")
+
+_NESTED: Final = (dict, list)
 
 
 def decode_object(raw: bytes, type_: type[T]) -> T:
@@ -42,8 +44,14 @@ def read_item(item: Item, type_: type[T]) -> T:
 
 
 def _without_nulls(value: Any) -> Any:
+    """The value, whose members are looked into only where they have some: a call for each would take several times as
+    long as all the rest."""
     if isinstance(value, dict):
-        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+        return {
+            name: _without_nulls(one) if one and isinstance(one, _NESTED) else one
+            for name, one in value.items()
+            if one is not None
+        }
     if isinstance(value, list):
-        return [_without_nulls(one) for one in value]
+        return [_without_nulls(one) if one and isinstance(one, _NESTED) else one for one in value]
     return value

@@ -470,6 +470,24 @@ async def test_a_connection_that_breaks_off_is_lost(said: bytes, open_pair: Call
             await client.get(PODS, "a", "n")
 
 
+@pytest.mark.parametrize(("before", "believed"), [(5, True), (6, False)])
+async def test_answers_before_the_answer_are_not_read_without_end(
+    before: int, believed: bool, open_pair: Callable[..., Any]
+) -> None:
+    async def attend(stream: trio.abc.Stream) -> None:
+        await stream.receive_some(1000)
+        await stream.send_all(b"HTTP/1.1 103 Early Hints\r\n\r\n" * before)
+        await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(TEXT), TEXT))
+
+    async with open_pair(Response()) as (server, client):
+        server.attend = attend
+        if believed:
+            assert "a" == (await client.get(PODS, "a", "n")).name
+        else:
+            with pytest.raises(ApiLost, match="more than 5 answers before the answer"):
+                await client.get(PODS, "a", "n")
+
+
 async def test_a_connection_that_does_not_come_free_is_our_own_want(
     open_pair: Callable[..., Any], autojump_clock: MockClock
 ) -> None:

@@ -189,6 +189,18 @@ async def test_a_change_longer_than_any_object_is_not_waited_for(
             await anext(changes)
 
 
+async def test_the_largest_object_that_etcd_keeps_fits_in_a_watch_however_it_is_written(authority: CA) -> None:
+    escaped = "\x01" * (1536 * 1024)  # six characters of JSON for each; so servers write <, > and &, too
+    largest, longer = word("ADDED", pod("a", 6, text=escaped)), b"x" * (11 * 1024 * 1024)
+    async with (
+        watching(authority, saying(HEAD, chunked(largest), chunked(longer), END)) as (_, client),
+        all_pods(client) as changes,
+    ):
+        assert len(escaped) * 6 < len((await anext(changes)).item.raw)
+        with pytest.raises(ApiFailure, match="longer than"):
+            await anext(changes)
+
+
 async def test_a_watch_that_breaks_off_is_lost(authority: CA) -> None:
     said = chunked(word("ADDED", pod("a", 6)))
     async with watching(authority, saying(HEAD, said)) as (_, client), all_pods(client) as changes:

@@ -115,6 +115,50 @@ async def test_a_list_of_more_than_anybody_has_is_a_failure(
         assert "the server's list has more than 3 objects" in caplog.text
 
 
+async def test_a_watch_that_adds_more_than_anybody_has_makes_way_for_lists(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(known_module, "OBJECTS_MAX", 3)
+    cluster = Cluster()
+    for name in ("one", "two", "three"):
+        cluster.create(name)
+
+    async with cluster.running():
+        await cluster.informer.synced()
+        before = cluster.known()
+        cluster.asked()
+        cluster.create("four")
+        await trio.sleep(300)
+
+        assert before == cluster.known()
+        assert "the server's watch has brought more than 3 objects" in caplog.text
+        assert "the server's list has more than 3 objects" in caplog.text
+        assert len(cluster.asked()) < 30
+        cluster.delete("one")
+        await trio.sleep(PAUSE_SECONDS_MAX + SOON)
+        assert cluster.truth() == cluster.known()
+
+
+@pytest.mark.parametrize(("count", "text", "most"), [(3000, "", 600), (12, "x" * 300_000, 2)])
+async def test_a_page_of_much_lets_others_run_before_all_of_it_was_read(
+    count: int, text: str, most: int, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(informer_module, "PAGE_ITEMS_MAX", 10_000)
+    cluster = Cluster()
+    cluster.server.streamed_lists = StreamedLists.REFUSED
+    for n in range(count):
+        cluster.create(f"m-{n}", text=text)
+    seen = [0]
+
+    async with cluster.running():
+        while not cluster.informer.has_synced:
+            await trio.lowlevel.checkpoint()
+            seen.append(len(cluster.decoded))
+
+    assert count == seen[-1]
+    assert max(later - earlier for earlier, later in pairwise(seen)) <= most
+
+
 async def test_a_streamed_list_that_goes_on_and_on_makes_way_for_pages(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import pytest
 
+from trikubelet.kube import known as known_module
 from trikubelet.kube.known import Known, Listing
 from trikubelet.model.api import Change, ChangeKind, Item, Unread
+from trikubelet.model.api_errors import ApiFailure
 
 
 def decode(raw: bytes) -> str:
@@ -56,7 +59,9 @@ def known(*items: Item, version: int) -> Known[str]:
         pytest.param([added("a", 5, b"broken")], {}, id="what nobody could read is not there"),
     ],
 )
-def test_a_watch_that_begins_with_all_objects_gathers_them(changes: list[Change], expected: dict[str, str]) -> None:
+async def test_a_watch_that_begins_with_all_objects_gathers_them(
+    changes: list[Change], expected: dict[str, str]
+) -> None:
     fresh = Known("things", decode)
     listing = Listing(fresh)
 
@@ -94,7 +99,7 @@ def test_a_bookmark_only_moves_the_version() -> None:
     assert ("99", {("", "a"): "5"}) == (things.version, things.objects)
 
 
-def test_another_object_of_the_name_that_cannot_be_read_is_not_the_old_one() -> None:
+async def test_another_object_of_the_name_that_cannot_be_read_is_not_the_old_one() -> None:
     things = known(item("a", 5), item("b", 6), version=10)
     listing = Listing(things)
 
@@ -107,7 +112,7 @@ def test_another_object_of_the_name_that_cannot_be_read_is_not_the_old_one() -> 
     assert {("", "b"): Unread("u2", "broken")} == things.faults()
 
 
-def test_a_fault_is_over_when_the_object_can_be_read_again() -> None:
+async def test_a_fault_is_over_when_the_object_can_be_read_again() -> None:
     things = known(item("a", 5), version=10)
 
     things.take(modified("a", 11, b"broken"))
@@ -116,7 +121,7 @@ def test_a_fault_is_over_when_the_object_can_be_read_again() -> None:
     assert ({("", "a"): "12"}, {}) == (things.objects, things.faults())
 
 
-def test_an_object_without_end_is_one_that_cannot_be_read() -> None:
+async def test_an_object_without_end_is_one_that_cannot_be_read() -> None:
     def sink(_: bytes) -> str:
         raise RecursionError("maximum recursion depth exceeded")
 
@@ -160,3 +165,53 @@ def test_a_server_that_was_set_back_may_have_given_a_version_to_another_content(
 
     assert (("", "a"),) == result.adopt(listing, "7")
     assert {("", "a"): "another", ("", "b"): "6"} == result.objects
+
+
+def test_a_list_without_end_is_read_no_further_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_module, "OBJECTS_MAX", 3)
+    items = (item(f"a{n}", n) for n in range(1, 100))
+
+    with pytest.raises(ApiFailure, match="the server's list has more than 3 objects"):
+        Listing(Known("things", decode)).add(items)
+
+    assert "a5" == next(items).name
+
+
+def test_a_watch_adds_no_more_objects_than_a_list_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_module, "OBJECTS_MAX", 3)
+    things = known(item("a", 5), item("b", 6), item("c", 7), version=10)
+
+    with pytest.raises(ApiFailure, match="the server's watch has brought more than 3 objects"):
+        things.take(added("d", 11))
+    assert ("10", {"a", "b", "c"}) == (things.version, {name for _, name in things.objects})
+
+    things.take(modified("a", 11))
+    things.take(deleted("b", 12))
+    things.take(added("d", 13))
+    assert ("13", {"a", "c", "d"}) == (things.version, {name for _, name in things.objects})
+
+
+async def test_of_many_that_nobody_can_read_a_few_are_told_and_how_many_there_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    things = known(*[item(f"a{n}", n, b"broken") for n in range(1, 1001)], version=1001)
+    for n in range(1, 1001):
+        things.take(modified(f"a{n}", 1001 + n, b"broken"))
+
+    assert 1000 == len(things.faults())
+    told = [record.getMessage() for record in caplog.records]
+    assert 'Cannot read "a1" of things in version 1: broken; what is known of it counts on' == told[0]
+    assert "1000 of things cannot be read" == told[-1]
+    assert 12 == len(told)  # ten of them, and that there are more
+
+
+async def test_what_breaks_again_after_it_could_be_read_is_told_again(caplog: pytest.LogCaptureFixture) -> None:
+    things = known(version=10)
+    for n in (11, 12):
+        things.take(modified("a", n, b"broken"))
+    assert 1 == len(caplog.records)
+
+    things.take(modified("a", 13))
+    things.take(modified("a", 14, b"broken"))
+    assert 2 == len(caplog.records)
