@@ -129,7 +129,8 @@ async def watched(
             await nursery.start(pleg.run)
             if has_events:
                 await _until_events_arrive(pleg, runtime, containerd.cgroup_parent)
-            sandbox_id = await runtime.run_sandbox(config)
+            with pleg.changing(UID):  # as its worker says: of a stranger's pod events wait for a list of all
+                sandbox_id = await runtime.run_sandbox(config)
             yield Mortal(runtime, cache, image.id, config, sandbox_id), pleg, runtime
             nursery.cancel_scope.cancel()
 
