@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from trikubelet.core.stats.cgroup_files import container_cgroup, files, usage
@@ -98,6 +100,17 @@ def test_version_2_is_read_whole() -> None:
         io=(DeviceIo("8:0", 4096, 512, 2, 1), DeviceIo("7:0", 0, 0, 0, 0)),
     )
     assert wanted == usage(2, V2, 42)
+
+
+@pytest.mark.parametrize(("version", "texts"), [(1, V1), (2, V2)])
+def test_where_nothing_is_throttled_nothing_is_said_of_it(version: int, texts: dict[str, bytes]) -> None:
+    read = files(version, Depth.METRICS, has_quota=False)
+    found = usage(version, {name: texts[name] for _, name in read if name in texts}, 42, has_quota=False)
+
+    whole = usage(version, texts, 42)
+    assert whole is not None
+    assert replace(whole, periods=None, throttled_periods=None, throttled_ns=None) == found
+    assert (1, 0)[version - 1] == len(files(version, Depth.METRICS)) - len(read), "version 1 has a file for that alone"
 
 
 @pytest.mark.parametrize(

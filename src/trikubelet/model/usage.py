@@ -141,11 +141,12 @@ class ImageStores(NamedTuple):
 
 class PodPlace(NamedTuple):
     """Where a pod's cgroups are: the pod's own, as path components, and ids of its sandbox and containers, whose
-    cgroups lie in it."""
+    cgroups lie in it. ``has_quota``: whether any of them may have a limit of processors."""
 
     cgroup: tuple[str, ...]
     sandbox: str
     containers: tuple[str, ...]
+    has_quota: bool = True
 
 
 class PodGauges(NamedTuple):

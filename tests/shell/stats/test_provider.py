@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from core.podkit import pod
+from core.podkit import container, pod
 from core.statskit import AT_NS, DISK, observed, usage
 from shell.csikit import NoThreads
 from shell.stats.statskit import FakeGauges
 from trikubelet.core.containers import NodeFacts
+from trikubelet.model import k8s
 from trikubelet.model.runtime import PodObservation
 from trikubelet.model.runtime_errors import NotImplementedByRuntime, RuntimeUnavailable
 from trikubelet.model.stats_snapshot import Used
@@ -69,19 +70,19 @@ class Bench:
     gauges: FakeGauges = field(default_factory=FakeGauges)
     facts: NodeFacts = field(default_factory=lambda: NodeFacts("n1"))
     seen: dict[str, PodObservation] = field(default_factory=lambda: {"u1": observed("app")})
+    pods: list[k8s.Pod] = field(default_factory=lambda: [pod("app", meta={"uid": uid}) for uid in ("u1", "u2", "../x")])
 
     def get(self, uid: str) -> PodObservation:
         return self.seen.get(uid, PodObservation(uid))
 
     @asynccontextmanager
     async def provider(self) -> AsyncIterator[StatsProvider]:
-        pods = [pod("app", meta={"uid": "u1"}), pod("app", meta={"uid": "u2"}), pod("app", meta={"uid": "../x"})]
         disks = Disks(self.gauges, MemoryVolumes(), Path("/logs"), VirtualClock(), 60.0)
         async with trio.open_nursery() as nursery:
             await nursery.start(disks.run)
             file_systems = FileSystems(self.gauges, Path("/root"))
             yield StatsProvider(
-                self.runtime, self.runtime, self.gauges, disks, file_systems, self, lambda: pods, self.facts
+                self.runtime, self.runtime, self.gauges, disks, file_systems, self, lambda: self.pods, self.facts
             )
             nursery.cancel_scope.cancel()
 
@@ -99,6 +100,22 @@ async def test_where_cgroups_tell_everything_the_runtime_is_not_asked_for_the_lo
     assert ("u1", f"/{PATH}", Used(usage(3)), Used(usage(2))) == (it.uid, it.cgroup, it.used, it.containers[0].used)
     assert {"pods": Used(usage(7))} == snapshot.node.parts
     assert (0, "") == (bench.runtime.calls, snapshot.problem)
+
+
+@pytest.mark.parametrize(
+    ("limited", "whole", "has_quota"),
+    [({}, {}, False), ({"memory": "1Gi"}, {}, False), ({"cpu": "1"}, {}, True), ({}, {"cpu": "1"}, True)],
+)
+async def test_throttling_is_read_where_the_pod_or_a_container_has_a_limit(
+    limited: dict[str, str], whole: dict[str, str], has_quota: bool
+) -> None:
+    app = container("app", resources=k8s.ResourceRequirements(limits=limited))
+    bench = with_cgroups()
+    bench.pods = [pod(app, "b", meta={"uid": "u1"}, resources=k8s.ResourceRequirements(limits=whole))]
+    async with bench.provider() as provider:
+        await provider.snapshot(Depth.METRICS)
+
+    assert [has_quota] == bench.gauges.quotas
 
 
 @pytest.mark.parametrize("depth", Depth)

@@ -62,6 +62,12 @@ def all_limited(pod: Pod, resource: str) -> bool:
     return all(of_container(container, "limits", resource) for container in all_containers(pod))
 
 
+def any_limited(pod: Pod, resource: str) -> bool:
+    """Whether the pod, or any container of it, states a limit of that resource."""
+    stated = (pod.spec.resources, *(container.resources for container in all_containers(pod)))
+    return any(one is not None and resource in one.limits for one in stated)
+
+
 def of_containers(pod: Pod, kind: Kind, resource: str) -> int:
     """What the pod's containers request together, or may have where they say how much."""
     sidecars = peak = 0

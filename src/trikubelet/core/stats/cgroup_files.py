@@ -26,12 +26,13 @@ _WATCHERS: Final = "crio-conmon-"
 UNLIMITED: Final = 1 << 62
 """From here on a limit of version 1 is none: it writes the largest number of pages there could be."""
 
+_V1_THROTTLING: Final = ("cpu", "cpu.stat")
 _V1_LOAD: Final = (("cpuacct", "cpuacct.usage"), ("memory", "memory.usage_in_bytes"), ("memory", "memory.stat"))
 _V1_METRICS: Final = (
     *_V1_LOAD,
     ("pids", "pids.current"),
     ("cpuacct", "cpuacct.stat"),
-    ("cpu", "cpu.stat"),
+    _V1_THROTTLING,
     *(("memory", f"memory.{name}") for name in ("max_usage_in_bytes", "kmem.usage_in_bytes", "failcnt", "oom_control")),
     ("blkio", "blkio.throttle.io_service_bytes_recursive"),
     ("blkio", "blkio.throttle.io_serviced_recursive"),
@@ -56,15 +57,19 @@ _FILES: Final = {
 }
 
 
-def files(version: int, depth: Depth) -> tuple[tuple[str, str], ...]:
-    """Controller and name of each file to read; with version 2 there is one tree, and no controller's name."""
-    return _FILES.get((version, depth), ())
+def files(version: int, depth: Depth, *, has_quota: bool = True) -> tuple[tuple[str, str], ...]:
+    """Controller and name of each file to read; with version 2 there is one tree, and no controller's name.
+    ``has_quota``: whether anything limits the time of processors. Without it nothing is ever throttled, and version 1
+    has a file for that alone."""
+    found = _FILES.get((version, depth), ())
+    return found if has_quota else tuple(one for one in found if one != _V1_THROTTLING)
 
 
-def usage(version: int, texts: Mapping[str, bytes], at_ns: int) -> Usage | None:
-    """What the files say, None where they are no cgroup's. ``at_ns``: when they were read."""
+def usage(version: int, texts: Mapping[str, bytes], at_ns: int, *, has_quota: bool = True) -> Usage | None:
+    """What the files say, None where they are no cgroup's. ``at_ns``: when they were read; ``has_quota``: as they were
+    chosen by."""
     try:
-        return _v1(texts, at_ns) if version == 1 else _v2(texts, at_ns)
+        return _v1(texts, at_ns) if version == 1 else _v2(texts, at_ns, has_quota=has_quota)
     except (KeyError, ValueError):  # gone, or half gone, while it was read
         return None
 
@@ -81,33 +86,33 @@ def container_cgroup(names: Iterable[str], container_id: str) -> str | None:
 
 
 def _v1(texts: Mapping[str, bytes], at_ns: int) -> Usage:
-    memory, usage_bytes = _pairs(texts["memory.stat"]), int(texts["memory.usage_in_bytes"])
-    cpu, cpuacct = _pairs(texts.get("cpu.stat", b"")), _pairs(texts.get("cpuacct.stat", b""))
-    limit = memory["hierarchical_memory_limit"]
-    swap_limit = memory.get("hierarchical_memsw_limit", UNLIMITED)
+    memory, usage_bytes = _Pairs(texts["memory.stat"]), int(texts["memory.usage_in_bytes"])
+    cpu, cpuacct = _Pairs(texts.get("cpu.stat", b"")), _Pairs(texts.get("cpuacct.stat", b""))
+    limit = memory[b"hierarchical_memory_limit"]
+    swap_limit = memory.get(b"hierarchical_memsw_limit")
     return Usage(
         at_ns=at_ns,
         cpu_ns=int(texts["cpuacct.usage"]),
         memory_bytes=usage_bytes,
-        working_set_bytes=max(0, usage_bytes - memory["total_inactive_file"]),
-        rss_bytes=memory["total_rss"],
-        faults=memory["total_pgfault"],
-        major_faults=memory["total_pgmajfault"],
-        swap_bytes=memory.get("total_swap"),  # only where swap is accounted for
+        working_set_bytes=max(0, usage_bytes - memory[b"total_inactive_file"]),
+        rss_bytes=memory[b"total_rss"],
+        faults=memory[b"total_pgfault"],
+        major_faults=memory[b"total_pgmajfault"],
+        swap_bytes=memory.get(b"total_swap"),  # only where swap is accounted for
         limit_bytes=None if limit >= UNLIMITED else limit,
         processes=_number(texts, "pids.current"),
-        user_ns=cpuacct["user"] * TICK_NS if cpuacct else None,
-        system_ns=cpuacct["system"] * TICK_NS if cpuacct else None,
-        periods=cpu.get("nr_periods"),
-        throttled_periods=cpu.get("nr_throttled"),
-        throttled_ns=cpu.get("throttled_time"),
-        cache_bytes=memory["total_cache"],
-        mapped_bytes=memory["total_mapped_file"],
+        user_ns=_ticks_ns(cpuacct.get(b"user")),
+        system_ns=_ticks_ns(cpuacct.get(b"system")),
+        periods=cpu.get(b"nr_periods"),
+        throttled_periods=cpu.get(b"nr_throttled"),
+        throttled_ns=cpu.get(b"throttled_time"),
+        cache_bytes=memory[b"total_cache"],
+        mapped_bytes=memory[b"total_mapped_file"],
         peak_bytes=_number(texts, "memory.max_usage_in_bytes"),
         kernel_bytes=_number(texts, "memory.kmem.usage_in_bytes"),
-        swap_limit_bytes=None if swap_limit >= UNLIMITED else swap_limit,
+        swap_limit_bytes=None if swap_limit is None or swap_limit >= UNLIMITED else swap_limit,
         limit_hits=_number(texts, "memory.failcnt"),
-        oom_kills=_pairs(texts.get("memory.oom_control", b"")).get("oom_kill"),
+        oom_kills=_Pairs(texts.get("memory.oom_control", b"")).get(b"oom_kill"),
         io=_blkio(
             texts.get("blkio.throttle.io_service_bytes_recursive", b""),
             texts.get("blkio.throttle.io_serviced_recursive", b""),
@@ -115,46 +120,63 @@ def _v1(texts: Mapping[str, bytes], at_ns: int) -> Usage:
     )
 
 
-def _v2(texts: Mapping[str, bytes], at_ns: int) -> Usage:
-    memory, usage_bytes = _pairs(texts["memory.stat"]), int(texts["memory.current"])
-    cpu = _pairs(texts["cpu.stat"])
-    throttled = cpu.get("throttled_usec")
-    events = _pairs(texts.get("memory.events", b""))
+def _v2(texts: Mapping[str, bytes], at_ns: int, *, has_quota: bool) -> Usage:
+    memory, usage_bytes = _Pairs(texts["memory.stat"]), int(texts["memory.current"])
+    cpu = _Pairs(texts["cpu.stat"])
+    quota = cpu if has_quota else _Pairs(b"")
+    throttled = quota.get(b"throttled_usec")
+    events = _Pairs(texts.get("memory.events", b""))
     found = {
         name: _pressure(texts[f"{name}.pressure"]) for name in ("cpu", "memory", "io") if f"{name}.pressure" in texts
     }
     return Usage(
         at_ns=at_ns,
-        cpu_ns=cpu["usage_usec"] * 1000,
+        cpu_ns=cpu[b"usage_usec"] * 1000,
         memory_bytes=usage_bytes,
-        working_set_bytes=max(0, usage_bytes - memory["inactive_file"]),
-        rss_bytes=memory["anon"],
-        faults=memory["pgfault"],
-        major_faults=memory["pgmajfault"],
+        working_set_bytes=max(0, usage_bytes - memory[b"inactive_file"]),
+        rss_bytes=memory[b"anon"],
+        faults=memory[b"pgfault"],
+        major_faults=memory[b"pgmajfault"],
         swap_bytes=_number(texts, "memory.swap.current"),
         limit_bytes=_number(texts, "memory.max"),
         pressure={name: one for name, one in found.items() if one is not None},
         processes=_number(texts, "pids.current"),
-        user_ns=cpu["user_usec"] * 1000,
-        system_ns=cpu["system_usec"] * 1000,
-        periods=cpu.get("nr_periods"),
-        throttled_periods=cpu.get("nr_throttled"),
+        user_ns=cpu[b"user_usec"] * 1000,
+        system_ns=cpu[b"system_usec"] * 1000,
+        periods=quota.get(b"nr_periods"),
+        throttled_periods=quota.get(b"nr_throttled"),
         throttled_ns=None if throttled is None else throttled * 1000,
-        cache_bytes=memory["file"],
-        mapped_bytes=memory["file_mapped"],
+        cache_bytes=memory[b"file"],
+        mapped_bytes=memory[b"file_mapped"],
         peak_bytes=_number(texts, "memory.peak"),
-        kernel_bytes=memory.get("kernel"),  # since Linux 5.18
+        kernel_bytes=memory.get(b"kernel"),  # since Linux 5.18
         swap_limit_bytes=_number(texts, "memory.swap.max"),
-        limit_hits=events.get("max"),
-        oom_kills=events.get("oom_kill"),
+        limit_hits=events.get(b"max"),
+        oom_kills=events.get(b"oom_kill"),
         io=_io_stat(texts.get("io.stat", b"")),
     )
 
 
-def _pairs(text: bytes) -> dict[str, int]:
-    """Lines of a name and a number."""
-    words = text.decode("ascii").split()
-    return dict(zip(words[::2], map(int, words[1::2]), strict=True))
+class _Pairs:
+    """A file of lines of a name and a number. Of the forty in ``memory.stat`` eight are wanted: only those become
+    numbers, for all of them take four times as long."""
+
+    __slots__ = ("_texts",)
+
+    def __init__(self, text: bytes) -> None:
+        words = text.split()
+        self._texts = dict(zip(words[::2], words[1::2], strict=True))
+
+    def __getitem__(self, name: bytes) -> int:
+        return int(self._texts[name])
+
+    def get(self, name: bytes) -> int | None:
+        """None where the kernel does not report it."""
+        return int(self._texts[name]) if name in self._texts else None
+
+
+def _ticks_ns(count: int | None) -> int | None:
+    return None if count is None else count * TICK_NS
 
 
 def _number(texts: Mapping[str, bytes], name: str) -> int | None:
