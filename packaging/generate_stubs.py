@@ -6,7 +6,8 @@ A .proto file is compiled under its whole path, since protobuf knows each file o
 APIs of a node call theirs api.proto, too.
 
 grpclib's client and server are built on asyncio and would import it into every agent. The generated module names four
-of their classes and nothing else, so it is pointed at ours of the same names: ``cri.methods`` and ``cri.server``.
+of their classes and nothing else, so it is pointed at ours in ``cri.methods`` and ``cri.server``, which have the same
+names but one: what a stub needs of a channel is no ``Channel`` here, for that is a class of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from pathlib import Path
 
 SOURCE_ROOT = Path(__file__).resolve().parent.parent / "src"
 PROTOS = [f"trikubelet/cri/{name}.proto" for name in ("v1/api", "plugin_v1/registration", "plugin_v1/csi")]
-OURS = {"grpclib.client": "trikubelet.cri.methods", "grpclib.server": "trikubelet.cri.server"}
+OURS = {
+    "grpclib.client.Channel": "trikubelet.cri.methods.StubChannel",
+    "grpclib.client": "trikubelet.cri.methods",
+    "grpclib.server": "trikubelet.cri.server",
+}
 
 
 def generate(target: Path) -> dict[Path, str]:

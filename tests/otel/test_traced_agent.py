@@ -34,7 +34,7 @@ spec: {containers: [{name: main, image: "web:1"}]}
 
 
 @pytest.mark.slow
-def test_calls_to_the_runtime_are_within_the_attempt_and_the_list_that_made_them(tmp_path: Path) -> None:
+def test_calls_to_the_runtime_are_within_the_sync_and_the_list_that_made_them(tmp_path: Path) -> None:
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "web.yaml").write_text(POD)
     with collecting() as collector:

@@ -13,7 +13,7 @@ from shell.pods.test_probed_pods import command, is_ready, probed
 from shell.sources import test_http_source, test_manifest_directory
 from shell.sources.sourcekit import manifest
 from shell.stats import test_disks
-from shell.volumes.test_csi_expansion import attempt, enlarge_claim
+from shell.volumes.test_csi_expansion import enlarge_claim, sync
 from trikubelet.app.node import run_node
 from trikubelet.core import manifest as manifests
 from trikubelet.model import k8s
@@ -284,14 +284,14 @@ async def test_in_seeing_whether_a_volume_is_to_be_expanded(
     bench = CsiNodeBench(place, buggy)
     bench.cluster.spec = {"capacity": {"storage": "1Mi"}}
     async with bench.life() as volumes:
-        await attempt(volumes)
+        await sync(volumes)
         buggy.broken = "expand"
         enlarge_claim(bench)
-        await attempt(volumes)
-        await attempt(volumes)
+        await sync(volumes)
+        await sync(volumes)
         buggy.broken = ""
-        await attempt(volumes)
-        await attempt(volumes)
+        await sync(volumes)
+        await sync(volumes)
         assert {"handle": 2 * 1024**2} == buggy.sizes
     bench.close()
     assert said(caplog, "pv")

@@ -38,7 +38,7 @@ LIKELY = {
     "plant_a_hasty_container": (41,),
     "plant_volumes_that_go_first": (67,),
     "plant_a_hook_that_nobody_waits_for": (60, 6),
-    "plant_an_attempt_without_a_pause": (44, 40),
+    "plant_a_sync_without_a_pause": (44, 40),
     "plant_a_writer_that_names_no_uid": (96, 100),
     "plant_a_hasty_removal": (28,),
     "plant_an_old_status": (257,),

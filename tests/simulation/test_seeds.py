@@ -23,9 +23,9 @@ from trikubelet.node.housekeeping import Housekeeping
 from trikubelet.pleg import inspection
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pods import start
-from trikubelet.pods.attempts import PodAttempts
 from trikubelet.pods.container_creator import ContainerCreator
 from trikubelet.pods.hooks import Hooks
+from trikubelet.pods.pod_syncer import PodSyncer
 from trikubelet.pods.preparation import Preparation
 from trikubelet.pods.start import ContainerStarter
 from trikubelet.pods.stop import PodKiller
@@ -119,17 +119,15 @@ def plant_the_terminating_return(patch: pytest.MonkeyPatch) -> None:
 
 def plant_a_hasty_end(patch: pytest.MonkeyPatch) -> None:
     """Stopping counts as done whatever came of it."""
-    honest = PodAttempts.terminate
+    honest = PodSyncer.terminate
 
-    async def terminate(
-        self: PodAttempts, pod: k8s.Pod, state: lifecycle.Terminating, before: PodObservation
-    ) -> Outcome:
+    async def terminate(self: PodSyncer, pod: k8s.Pod, state: lifecycle.Terminating, before: PodObservation) -> Outcome:
         try:
             return await honest(self, pod, state, before)
         except Exception:
             return Outcome.DONE
 
-    patch.setattr(PodAttempts, "terminate", terminate)
+    patch.setattr(PodSyncer, "terminate", terminate)
 
 
 def plant_an_impatient_housekeeping(patch: pytest.MonkeyPatch) -> None:
@@ -164,21 +162,21 @@ def plant_a_jealous_agent(patch: pytest.MonkeyPatch) -> None:
         finally:
             with trio.move_on_after(5, shield=True):
                 for worker in self:
-                    attempts = worker._attempts
-                    assert isinstance(attempts, PodAttempts)
-                    observed = attempts._observations._cache.get(worker.pod.metadata.uid)
+                    syncer = worker._syncer
+                    assert isinstance(syncer, PodSyncer)
+                    observed = syncer._observations._cache.get(worker.pod.metadata.uid)
                     with suppress(RuntimeCallError):
-                        await attempts._killer.stop_pod(worker.pod, observed, 1)
+                        await syncer._killer.stop_pod(worker.pod, observed, 1)
 
     patch.setattr(PodWorkers, "run", run)
 
 
 def plant_a_deaf_worker(patch: pytest.MonkeyPatch) -> None:
-    """A request that comes during an attempt neither interrupts it nor is acted on after it."""
+    """A request that comes during a sync neither interrupts it nor is acted on after it."""
     honest = PodWorker.ask
 
     def ask(self: PodWorker, request: Request, pod: k8s.Pod | None = None) -> None:
-        if self._attempt is None:
+        if self._sync is None:
             honest(self, request, pod)
 
     patch.setattr(PodWorker, "ask", ask)
@@ -186,7 +184,7 @@ def plant_a_deaf_worker(patch: pytest.MonkeyPatch) -> None:
 
 def plant_a_kept_ghost(patch: pytest.MonkeyPatch) -> None:
     """The status of a pod that is gone is never dropped."""
-    patch.setattr(PodAttempts, "forget", lambda *_: None)
+    patch.setattr(PodSyncer, "forget", lambda *_: None)
 
 
 def plant_a_homeless_container(patch: pytest.MonkeyPatch) -> None:
@@ -195,7 +193,7 @@ def plant_a_homeless_container(patch: pytest.MonkeyPatch) -> None:
 
 
 def plant_a_back_off_that_probes_evade(patch: pytest.MonkeyPatch) -> None:
-    """What was killed in this very attempt has not ended yet, so it is started again at once."""
+    """What was killed in this very sync has not ended yet, so it is started again at once."""
     honest = start._last_ended
 
     def last_ended(observed: PodObservation, name: str) -> ContainerStatus | None:
@@ -216,7 +214,7 @@ def plant_a_restart_of_all_that_stops_half_way(patch: pytest.MonkeyPatch) -> Non
 
     async def reset(self: PodKiller, pod: k8s.Pod, resets: Sequence[Reset]) -> None:
         if any(one.is_cause for one in resets):
-            raise RuntimeFailure("it stays")  # an attempt that ends well would be repeated at once, and again
+            raise RuntimeFailure("it stays")  # a sync that ends well would be repeated at once, and again
         await honest(self, pod, resets)
 
     patch.setattr(PodKiller, "reset", reset)
@@ -224,13 +222,13 @@ def plant_a_restart_of_all_that_stops_half_way(patch: pytest.MonkeyPatch) -> Non
 
 def plant_a_restart_of_all_that_waits_for_a_resync(patch: pytest.MonkeyPatch) -> None:
     """After all containers were taken away nothing has the pod looked at again before its resync."""
-    honest = PodAttempts.sync
+    honest = PodSyncer.sync
 
-    async def sync(self: PodAttempts, pod: k8s.Pod, observed: PodObservation) -> Outcome:
+    async def sync(self: PodSyncer, pod: k8s.Pod, observed: PodObservation) -> Outcome:
         outcome = await honest(self, pod, observed)
         return Outcome.AGAIN if outcome is Outcome.AT_ONCE else outcome
 
-    patch.setattr(PodAttempts, "sync", sync)
+    patch.setattr(PodSyncer, "sync", sync)
 
 
 def plant_a_restart_of_all_for_any_exit(patch: pytest.MonkeyPatch) -> None:
@@ -280,18 +278,18 @@ def plant_a_hook_that_nobody_waits_for(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Hooks, "pre_stop", pre_stop)
 
 
-def plant_an_attempt_without_a_pause(patch: pytest.MonkeyPatch) -> None:
-    """An attempt that failed is tried again at once, and again."""
-    honest = PodAttempts.sync
+def plant_a_sync_without_a_pause(patch: pytest.MonkeyPatch) -> None:
+    """A sync that failed is tried again at once, and again."""
+    honest = PodSyncer.sync
 
-    async def sync(self: PodAttempts, pod: k8s.Pod, observed: PodObservation) -> Outcome:
+    async def sync(self: PodSyncer, pod: k8s.Pod, observed: PodObservation) -> Outcome:
         while True:
             try:
                 return await honest(self, pod, observed)
             except VolumeFailed:
                 await trio.lowlevel.checkpoint()
 
-    patch.setattr(PodAttempts, "sync", sync)
+    patch.setattr(PodSyncer, "sync", sync)
 
 
 def plant_a_hasty_container(patch: pytest.MonkeyPatch) -> None:
@@ -309,15 +307,13 @@ def plant_a_hasty_container(patch: pytest.MonkeyPatch) -> None:
 
 def plant_volumes_that_go_first(patch: pytest.MonkeyPatch) -> None:
     """A pod's volumes go while its containers still end."""
-    honest = PodAttempts.terminate
+    honest = PodSyncer.terminate
 
-    async def terminate(
-        self: PodAttempts, pod: k8s.Pod, state: lifecycle.Terminating, before: PodObservation
-    ) -> Outcome:
+    async def terminate(self: PodSyncer, pod: k8s.Pod, state: lifecycle.Terminating, before: PodObservation) -> Outcome:
         await self._preparation._volumes.tear_down(pod.metadata.uid)
         return await honest(self, pod, state, before)
 
-    patch.setattr(PodAttempts, "terminate", terminate)
+    patch.setattr(PodSyncer, "terminate", terminate)
 
 
 def plant_objects_that_never_come(patch: pytest.MonkeyPatch) -> None:
@@ -373,7 +369,7 @@ BREAKS = (
     (plant_a_hasty_container, "before its volumes scratch are ready"),
     (plant_volumes_that_go_first, "are taken down while"),
     (plant_a_hook_that_nobody_waits_for, "whose preStop hook is not over"),
-    (plant_an_attempt_without_a_pause, "and no time passes"),
+    (plant_a_sync_without_a_pause, "and no time passes"),
 )
 """What is broken on purpose, and words of the violation that finds it."""
 

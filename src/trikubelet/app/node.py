@@ -1,6 +1,6 @@
 """A node's parts, joined: the composition root for everything that runs pods.
 
-One readable function wires the parts: those that are shared (``shared_parts.py``), and on them the pods' attempts, the
+One readable function wires the parts: those that are shared (``shared_parts.py``), and on them the pods' syncs, the
 upkeep and the intake (``build_….py``). It is given ports and facts, real or not: the agent gives it a container runtime
 and a disk, the simulation a world in memory. ``run_node`` is the work nursery of the picture in
 ``docs/architecture.md``.
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.app.build_attempts import build_attempts
 from trikubelet.app.build_intake import build_intake
+from trikubelet.app.build_pod_syncer import build_pod_syncer
 from trikubelet.app.build_upkeep import build_upkeep
 from trikubelet.app.shared_parts import share_parts
 from trikubelet.core.eviction import EvictionRules
@@ -167,7 +167,7 @@ def build_node(
     facts."""
     bounds = rules.bounds
     parts = share_parts(ports, facts, rules, sources, chance, spans, described, host_ips)
-    workers = PodWorkers(build_attempts(parts), parts.pleg, parts.leftovers, bounds, chance, parts.figures)
+    workers = PodWorkers(build_pod_syncer(parts), parts.pleg, parts.leftovers, bounds, chance, parts.figures)
     startups = Startups(ports.clock)
     parts.objects.manifests.changed.add(workers.wake)
     workers.began.add(startups.begun)

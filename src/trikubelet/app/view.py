@@ -155,7 +155,7 @@ class View:
         work = PodWork(
             uid,
             state,
-            statistics.attempts,
+            statistics.syncs,
             statistics.failures,
             statistics.last_error,
             busy,

@@ -1,4 +1,4 @@
-"""The pod worker's state machine: one fold per request, one per finished attempt.
+"""The pod worker's state machine: one fold per request, one per finished sync.
 
     a new pod       what an earlier      an orphan:      a pod that
         │           agent began          it runs,        the node
@@ -11,10 +11,10 @@
         │                  completion          acted on after the end       │
         └─ kill before anything was started ────────────────────────────────┘
 
-Starting has not asked the runtime for anything. Syncing makes attempts. Terminating stops containers. Terminated has
-no running container and cleans up. Finished is forgotten by its owner. A worker begins in any of the first four
-(``pods/workers.py`` says which). No arrow leads back: a pod that began to stop never runs again under the same worker,
-and a finished worker starts nothing, whatever is asked of it (upstream: pod_workers.go).
+Starting has not asked the runtime for anything. Syncing brings the pod to where it should be. Terminating stops
+containers. Terminated has no running container and cleans up. Finished is forgotten by its owner. A worker begins in
+any of the first four (``pods/workers.py`` says which). No arrow leads back: a pod that began to stop never runs again
+under the same worker, and a finished worker starts nothing, whatever is asked of it (upstream: pod_workers.go).
 
 The shell (``pods/worker.py``) holds the state, calls these functions synchronously and does what the returned step
 says. Nothing here knows time or tasks.
@@ -47,7 +47,7 @@ class Starting:
 
 @dataclass(frozen=True, slots=True)
 class Syncing:
-    """Something of it may exist: an attempt was begun, or an earlier agent may have made some."""
+    """Something of it may exist: a sync was begun, or an earlier agent may have made some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +102,17 @@ Request = Sync | Stop
 
 
 class Outcome(Enum):
-    """How an attempt of the shell ended."""
+    """How a sync of the shell ended."""
 
-    AGAIN = "something was done, which will show; the attempt is to be repeated when it does"
-    AT_ONCE = "something was done which wakes nobody; the attempt is to be repeated at once"
-    IDLE = "nothing was to be done; the attempt is to be repeated later"
+    AGAIN = "something was done, which will show; the sync is to be repeated when it does"
+    AT_ONCE = "something was done which wakes nobody; the sync is to be repeated at once"
+    IDLE = "nothing was to be done; the sync is to be repeated later"
     DONE = "this state's work is done"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a request led to. ``interrupt``: give up the attempt under way; ``wake``: begin one."""
+    """What a request led to. ``interrupt``: give up the sync under way; ``wake``: begin one."""
 
     state: State
     interrupt: bool = False
@@ -187,13 +187,13 @@ def _on_stop(state: State, stop: Stop, graces: Graces) -> Step:
 
 
 def on_begin(state: State) -> State:
-    """An attempt begins: what it is about to do counts as begun even if it is interrupted at once."""
+    """A sync begins: what it is about to do counts as begun even if it is interrupted at once."""
     return Syncing() if isinstance(state, Starting) else state
 
 
 def on_outcome(state: State, outcome: Outcome, graces: Graces) -> State:
-    """An attempt ended. Only the state it was made for may advance: the shell calls this with the state as it is now,
-    and skips it when a request interrupted the attempt."""
+    """A sync ended. Only the state it was made for may advance: the shell calls this with the state as it is now,
+    and skips it when a request interrupted the sync."""
     if outcome in (Outcome.AGAIN, Outcome.AT_ONCE, Outcome.IDLE):
         return state
     match state:

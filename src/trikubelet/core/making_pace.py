@@ -13,7 +13,7 @@ from typing import Final
 
 FIRST_SECONDS: Final = 1.0
 SECONDS_MAX: Final = 10.0
-"""As a failed attempt is repeated."""
+"""As a failed sync is repeated."""
 REMEMBERED_SECONDS: Final = 2 * SECONDS_MAX
 """What lasted for so long is a success, whatever became of it then."""
 

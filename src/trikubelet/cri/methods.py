@@ -35,7 +35,7 @@ Request = TypeVar("Request", bound=Message)
 Reply = TypeVar("Reply", bound=Message)
 
 
-class Channel(Protocol):
+class StubChannel(Protocol):
     """What a stub needs of its channel; ``cri.channel.Channel`` is the one there is."""
 
     def request(self, name: str, cardinality: Cardinality, request_type: type[Request], reply_type: type[Reply]) -> Any:
@@ -60,7 +60,7 @@ def decoded(name: str, reply_type: type[Reply], raw: bytes) -> Reply:
 class Method(Generic[Request, Reply]):
     """One method of a service on one channel."""
 
-    def __init__(self, channel: Channel, name: str, request_type: type[Request], reply_type: type[Reply]) -> None:
+    def __init__(self, channel: StubChannel, name: str, request_type: type[Request], reply_type: type[Reply]) -> None:
         self.channel = channel
         self.name = name
         self.request_type = request_type

@@ -184,7 +184,7 @@ class KernelPodCgroups:
             for directory in self._of_pod(uid):
                 await remove_all(directory, turns)
             self._asked.pop(uid, None)
-            if self._weighed != self._asked:  # also where an earlier attempt failed after this point
+            if self._weighed != self._asked:  # also where an earlier sync failed after this point
                 await self._weigh()
         except OSError as error:
             raise CgroupFailed("FailedKillPod", f"the cgroup of pod {uid} cannot be removed yet: {error}") from error

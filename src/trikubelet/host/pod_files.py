@@ -276,7 +276,7 @@ def _attempts(directory: Path) -> Sequence[int]:
 def _write_in_place(path: Path, wanted: bytes) -> None:
     if not _says(path, wanted):
         # Neither this nor the reading waits for a lease (F_SETLEASE) that a container has on its file: the kernel lets
-        # it keep one for 45 s, and the threads are all pods'. The pod's next attempt tries again.
+        # it keep one for 45 s, and the threads are all pods'. The pod's next sync tries again.
         with open(path, "wb", opener=_not_waiting) as file:
             file.write(wanted)
         path.chmod(FILE_MODE)

@@ -3,7 +3,7 @@
 A call that changes the world (create a container, remove a sandbox) may be in flight when its caller is cancelled. To
 walk away would leave us not knowing whether it happened. ``settled`` keeps the caller until the call is over, shielded
 from the cancellation, but never longer than its deadline: after that the call is given up and the world is read again
-by whoever comes next. In an attempt at a pod there is one more shield: ``kit.program`` waits two seconds for what
+by whoever comes next. In a sync of a pod there is one more shield: ``kit.program`` waits two seconds for what
 it has killed. Those elsewhere (services, connections, the embedded runtime) have a deadline of their own or an owner
 that ends them.
 """

@@ -6,7 +6,7 @@
 
 Kept in memory alone, so an agent that restarts makes new keys, while the pods' files stay what they were. One watch
 of this node's requests, for as long as a pod needs some: clusters need not serve them (certificates.k8s.io/v1beta1).
-Who needs a certificate asks again at each attempt at the pod, so nothing runs here by itself but the watch.
+Who needs a certificate asks again at each sync of the pod, so nothing runs here by itself but the watch.
 (KEP-4317)
 """
 
@@ -129,7 +129,7 @@ class PodCertificates:
 
     async def get(self, pod: Pod, source: PodCertificateProjection) -> PodCertificate:
         """A certificate that need not be refreshed yet, or the last one while the next is waited for. Only who begins a
-        request waits for its answer: later attempts at the pod are not to take that long each. Raises
+        request waits for its answer: later syncs of the pod are not to take that long each. Raises
         ObjectUnavailable."""
         held = self._held.setdefault(_Key(pod.metadata.uid, _wanted(source)), _Held())
         async with held.lock:

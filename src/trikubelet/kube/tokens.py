@@ -2,7 +2,7 @@
 plugin: kept in memory, and had again before they are old.
 
 A token is bound to its pod by UID: the API server refuses it once the pod is gone. Who needs it asks again at each
-attempt at the pod, at the latest after its resync; so nothing runs here by itself. An account itself is asked for each
+sync of the pod, at the latest after its resync; so nothing runs here by itself. An account itself is asked for each
 time: a node may not watch them.
 """
 

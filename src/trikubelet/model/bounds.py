@@ -40,7 +40,7 @@ class Bounds:
     runtime_call_seconds_max: float = 120.0
     """One CRI call (upstream: runtimeRequestTimeout, 2 min)."""
     settle_seconds_max: float = 10.0
-    """How long a mutating call in flight may outlive its attempt's cancellation."""
+    """How long a mutating call in flight may outlive its sync's cancellation."""
     start_turn_seconds_max: float = 1.0
     """How long a pod that starts waits for those before it, one to each processor. A second is six pods on a small
     machine, and not much to lose behind two that wait for their network."""
@@ -58,7 +58,7 @@ class Bounds:
     resync_seconds: float = 60.0
     """A healthy pod is looked at again after this (upstream: syncFrequency), lengthened by up to half by jitter."""
     retry_seconds: float = 10.0
-    """A failed attempt is repeated after this, lengthened by up to half by jitter."""
+    """A failed sync is repeated after this, lengthened by up to half by jitter."""
     bug_retry_seconds_max: float = 300.0
     """One that met a bug of ours is repeated after twice as long each time, up to this."""
     volume_retry_seconds: float = 0.5

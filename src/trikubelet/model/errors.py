@@ -12,7 +12,7 @@ class StartFailed(Exception):
 
 
 class PodSyncError(Exception):
-    """An attempt at a pod could not be finished; it will be tried again. ``reason`` and ``message`` are a waiting
+    """A sync of a pod could not be finished; it will be tried again. ``reason`` and ``message`` are a waiting
     container's reason and message where ``container`` is set, else the pod's own problem."""
 
     def __init__(self, reason: str, message: str, container: str = "") -> None:

@@ -16,7 +16,7 @@ FAILED: Final = "fail-unknown"
 
 class VolumeFigures:
     """Owns which volumes are ready, by pod, and how long it took to get them so. ``durations``: by upstream's name of
-    the kind of volume and how it went. A volume that is ready is looked at again at each attempt at its pod, which is
+    the kind of volume and how it went. A volume that is ready is looked at again at each sync of its pod, which is
     not measured."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 No opinions live here: what to do comes from ``core.actions``, with what configuration from ``core.containers``. What is
 ours is order and care: a regular container that cannot start does not hold up its siblings, an init container that
 cannot start ends the pass, every failure is noted where the pod's status will show it (``pods.start``), and a call that
-makes something (``pods.sandboxes``, ``pods.container_creator``) is settled before an attempt is given up, so that we
+makes something (``pods.sandboxes``, ``pods.container_creator``) is settled before a sync is given up, so that we
 always know what exists. Pods that start together take turns.
 """
 
@@ -103,7 +103,7 @@ class CarryOut:
     async def _start_over(
         self, pod: Pod, observed: PodObservation, actions: PodActions, volumes: Mapping[str, str]
     ) -> None:
-        """Take everything away at once but what caused it, and that in the next attempt, if it may be started again by
+        """Take everything away at once but what caused it, and that in the next sync, if it may be started again by
         then: it is all that shows why the rest is gone. Whoever looks for what ails the pod may look meanwhile. Raises
         the most urgent of what backs off."""
         others = [reset for reset in actions.to_reset if not reset.is_cause]
@@ -117,7 +117,7 @@ class CarryOut:
             for name in names:
                 self._starter.let_go(pod, observed, name)
                 await self._killer.reset(pod, [reset for reset in actions.to_reset if reset.status.name == name])
-        # A debugger that cannot start holds up nothing: what was taken away has the next attempt at once. One whose
+        # A debugger that cannot start holds up nothing: what was taken away has the next sync at once. One whose
         # image is pulled is waited for, as wherever containers start one after another. To give the pull up when the
         # pod may start over would be to begin it anew each time, and then such a debugger might never run.
         errors = await self._start(pod, observed, actions, volumes) if any(actions.starts(pod)) else []

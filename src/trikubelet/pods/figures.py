@@ -1,4 +1,4 @@
-"""What running pods has measured: how long attempts and starts took, what was started and what failed.
+"""What running pods has measured: how long syncs and starts took, what was started and what failed.
 
 Plain data, which the pod workers and those who work for them add up as they go; the metrics page spells it for
 Prometheus, of which nothing here knows. (upstream-behaviour.md §1.22)
@@ -32,8 +32,8 @@ RESIZES: Final = (
 class PodFigures:
     """Owns what was measured since the agent began; all durations in seconds.
 
-    ``attempts``: of workers, by what they were for (create, update, sync, kill); ``worker_starts``: from a worker's
-    making to its first attempt; ``containers``: how many each pod had that was begun with. ``sandboxes``: making one,
+    ``syncs``: of workers, by what they were for (create, update, sync, kill); ``worker_starts``: from a worker's
+    making to its first sync; ``containers``: how many each pod had that was begun with. ``sandboxes``: making one,
     by runtime handler, and ``sandbox_failures``; of those, ``mapped`` were of pods with users of their own, and
     ``mapped_failures``. ``started``: containers that were to be started, by kind, and
     ``start_failures`` by kind and the reason users read. ``restarted``: pods that were started over under the same UID,
@@ -45,7 +45,7 @@ class PodFigures:
     out, in milliseconds, by whether that came to its end (``true``, ``false``); ``resizes_infeasible`` by why, and
     ``resizes_accepted``: granted after they had waited, by what made it worth to ask again; all in upstream's words."""
 
-    attempts: Distributions[str] = field(default_factory=Distributions)
+    syncs: Distributions[str] = field(default_factory=Distributions)
     worker_starts: Distribution = field(default_factory=Distribution)
     containers: Distribution = field(default_factory=partial(Distribution, CONTAINERS))
     cgroups: Distributions[str] = field(default_factory=Distributions)

@@ -1,6 +1,6 @@
 """Lifecycle hooks: what a container asked to be done right after its start and right before its end.
 
-A hook runs inside its pod's attempt and ends with it: one that hangs holds up its own pod alone, until the pod is
+A hook runs inside its pod's sync and ends with it: one that hangs holds up its own pod alone, until the pod is
 deleted or, before an end, until the grace is over. It has no time limit of its own, as upstream; who calls holds the
 scope. A preStop hook is run at least once: after an agent that is stopped in the middle of it, or a runtime that goes
 away, it runs again with the grace that is left. When the runtime goes away again it has failed, for it may be the hook

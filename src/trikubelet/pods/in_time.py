@@ -1,6 +1,6 @@
-"""A deadline for one call to the container runtime, so that one that hangs costs an attempt, not the pod.
+"""A deadline for one call to the container runtime, so that one that hangs costs a sync, not the pod.
 
-The caller that gives up cannot know whether the call will still have its effect; the next attempt looks.
+The caller that gives up cannot know whether the call will still have its effect; the next sync looks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a pod's attempts see of it, and that they are seen to act: the PLEG's cache, and its side door (``Relister``).
+"""What a pod's syncs see of it, and that they are seen to act: the PLEG's cache, and its side door (``Relister``).
 
-Who acts on a pod asks for an on-demand relist of it, so the next attempt sees the result without waiting for the clock.
+Who acts on a pod asks for an on-demand relist of it, so the next sync sees the result without waiting for the clock.
 Containers of an earlier instance of the pod are left out, where they could not be removed before it started over: its
 worker says so (``pods.workers``). Its sandboxes are marked, so that the pod does not count as old as them. Both are
 known by their ids, for a clock may be set back, and noted in the pod's directory, for the agent may be restarted: it

@@ -2,8 +2,8 @@
 
     begin: the network is ready ─► directory     set_up: cgroup ─► volumes     clean_up: volumes ─► cgroup ─► user ids
 
-Called by a pod's attempts (``pods.attempts``), at each of them: all of it is idempotent, and brings up to date what is
-there. Whatever is not ready is reported as an event in upstream's words, and ends the attempt. The directory is not a
+Called by a pod's syncs (``pods.pod_syncer``), at each of them: all of it is idempotent, and brings up to date what is
+there. Whatever is not ready is reported as an event in upstream's words, and ends the sync. The directory is not a
 worker's to remove: a pod that has ended keeps its notes there as long as it is desired, and when it is no longer, its
 worker has no task (``node.orphaned_pods``).
 """

@@ -2,9 +2,9 @@
 
     under_way: what is to be done ─► the cgroup does for what was and shall be ─► carry_out ─► end: it does for no more
 
-Called by the pod's attempts (``pods.attempts``), which do in between what else the pod needs. First are changed the
+Called by the pod's syncs (``pods.pod_syncer``), which do in between what else the pod needs. First are changed the
 containers that only shrink. Before a limit of memory shrinks it is looked whether less than that is in use: the kernel
-would kill what does not fit. What fails leaves the rest for the next attempt, which begins by what was noted.
+would kill what does not fit. What fails leaves the rest for the next sync, which begins by what was noted.
 (upstream: doPodResizeAction)
 """
 

@@ -1,5 +1,5 @@
 """Which containers an operator wants restarted (``trikubelet restart``): a request is noted here, and a pod's next
-attempt plans by it.
+sync plans by it.
 
 So a container is stopped by its own pod's worker, with its hook and its grace, and by nobody beside it. A request is
 about one run of a container: with the end of that run, whatever ended it, it is fulfilled.

@@ -1,6 +1,6 @@
 """Making a pod's sandbox: its configuration, the log directory the runtime expects to find, and the call, settled.
 
-Asked by ``pods.carry_out`` at each attempt that does something; of a sandbox that stands for its configuration alone,
+Asked by ``pods.carry_out`` at each sync that does something; of a sandbox that stands for its configuration alone,
 which goes along with every container that is made in it.
 """
 

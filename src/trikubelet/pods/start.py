@@ -204,6 +204,6 @@ class ContainerStarter:
 
 
 def _last_ended(observed: PodObservation, name: str) -> ContainerStatus | None:
-    """The container's newest end. Of one that was killed in this very attempt, for a probe, the end before counts, as
+    """The container's newest end. Of one that was killed in this very sync, for a probe, the end before counts, as
     upstream has it."""
     return next((one for one in observed.history(name) if one.state is ContainerState.EXITED), None)

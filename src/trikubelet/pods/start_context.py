@@ -1,4 +1,4 @@
-"""What the containers of a pod that are started in one attempt have in common."""
+"""What the containers of a pod that are started in one sync have in common."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StartContext:
-    """The pod, what was observed of it before the attempt, its sandbox, which stands, with the configuration it has,
+    """The pod, what was observed of it before the sync, its sandbox, which stands, with the configuration it has,
     and where its volumes are: paths on the host, and ids of images, by the volumes' names."""
 
     pod: Pod

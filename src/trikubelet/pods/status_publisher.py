@@ -3,7 +3,7 @@
     observation, verdicts of probes, ─► facts ─► core.pod_status generates ─► statuses, and who listens
     why containers wait, messages
 
-Called by a pod's attempts (``pods.attempts``): before and after each of them, and between them where only what probes
+Called by a pod's syncs (``pods.pod_syncer``): before and after each of them, and between them where only what probes
 conclude has changed. What only the disk has is read before (``read_termination_messages``); nothing else waits, so a
 status is made of one moment.
 """
@@ -115,7 +115,7 @@ class StatusPublisher:
             self._events.record(object_ref(pod), "Normal", DEADLINE_EXCEEDED, DEADLINE_MESSAGE)
 
     def publish_readiness(self, pod: k8s.Pod) -> None:
-        """Publish what probes and readiness gates say now, in the middle of an attempt or without one."""
+        """Publish what probes and readiness gates say now, in the middle of a sync or without one."""
         uid = pod.metadata.uid
         shown = self._statuses.get(uid)
         if shown is not None:
@@ -123,7 +123,7 @@ class StatusPublisher:
             self._statuses.publish(uid, pod, with_verdicts(pod, shown, self._probes.verdicts(uid), now))
 
     def seconds_left(self, pod: k8s.Pod) -> float | None:
-        """Until the pod's activeDeadlineSeconds are over, by its published start; 0 when they ended during the attempt
+        """Until the pod's activeDeadlineSeconds are over, by its published start; 0 when they ended during the sync
         just made, whose status does not say so yet. None when it has no end or has ended."""
         status = self._statuses.get(pod.metadata.uid)
         if status is None or status.phase in TERMINAL:

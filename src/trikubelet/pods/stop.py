@@ -3,22 +3,22 @@
 Grace is data. It goes to the runtime as a number of seconds and is never a Trio deadline, so nothing in this process
 can cut a container's termination short. What a preStop hook and the wait for a container's turn take is counted. What
 it takes until there is a connection to the runtime is not: a call that cannot be sent would use up the grace of a
-container that hears nothing of it. So that is waited for before each, as long as a call may take, and then the attempt
+container that hears nothing of it. So that is waited for before each, as long as a call may take, and then the sync
 has failed.
 
     one container:  Killing ─► its preStop hook, as long as its grace at most ─► its turn has come ─► StopContainer
 
-A deletion with less grace interrupts the attempt: a hook under way is cut, and runs again within what is left now. One
+A deletion with less grace interrupts the sync: a hook under way is cut, and runs again within what is left now. One
 that came to its end is not repeated, however often the end of its container is tried. One that the runtime cut is
 repeated once: a hook that restarts the runtime would be cut each time, and its container never be stopped. One that the
 runtime did not begin is tried some times more.
 
 The turn of a stage comes when every container of the one before is down. Where one could not be stopped, the later
-stages keep what is left of their grace for the next attempt: a sidecar serves as long as there is somebody to serve.
+stages keep what is left of their grace for the next sync: a sidecar serves as long as there is somebody to serve.
 
 A call that failed, because the runtime restarts for instance, says nothing of the container, which may be in the middle
 of its termination. StopPodSandbox would kill it, so a sandbox stays until every container in it is known to be down,
-and the next attempt of a pod that terminates goes on with the grace that this one left (``unfinished_stops``).
+and the next sync of a pod that terminates goes on with the grace that this one left (``unfinished_stops``).
 
 A runtime that answers, and cannot stop a container, will not by being asked again: when that has gone on for the whole
 grace, the next stage has its turn and the sandbox is stopped all the same, as upstream does at once. A stop that comes
@@ -87,9 +87,9 @@ class _Stage:
 
 
 @dataclass(slots=True)
-class _Attempt:
-    """Owns what went wrong in one attempt to stop containers, in the order it did. ``carries_over``: what is left of a
-    container's grace is remembered."""
+class _Stopping:
+    """Owns what went wrong while containers were stopped in one sync, in the order it did. ``carries_over``: what is
+    left of a container's grace is remembered."""
 
     pod: Pod
     ips: tuple[str, ...]
@@ -118,7 +118,7 @@ class PodKiller:
         self._unfinished = UnfinishedStops()
 
     async def terminate_pod(self, pod: Pod, observed: PodObservation, grace_seconds: int) -> None:
-        """As ``stop_pod``, for a pod that never runs again: an attempt goes on with the grace that the one before it
+        """As ``stop_pod``, for a pod that never runs again: a sync goes on with the grace that the one before it
         left, or with ``grace_seconds`` where that is less."""
         await self._stop_pod(pod, observed, grace_seconds, carries_over=True)
 
@@ -173,7 +173,7 @@ class PodKiller:
 
     async def reset(self, pod: Pod, resets: Sequence[Reset]) -> None:
         """Take containers away, in order, so that their pod starts over. Their logs stay. One that is gone already is
-        no error. Raises the first RuntimeCallError, and leaves the rest for the next attempt."""
+        no error. Raises the first RuntimeCallError, and leaves the rest for the next sync."""
         for reset in resets:
             with suppress(NotFound):
                 if reset.kill:
@@ -189,12 +189,12 @@ class PodKiller:
         """Stop containers, those of a stage together when the stage before it is down; what went wrong, in the order it
         did. One that is gone already is no error. ``carries_over``: what is left of a container's grace is remembered.
         """
-        attempt = _Attempt(pod, ips, trio.CapacityLimiter(self._bounds.stops_per_pod_max), carries_over)
+        stopping = _Stopping(pod, ips, trio.CapacityLimiter(self._bounds.stops_per_pod_max), carries_over)
 
         async def stop_stage(orders: Sequence[_Order], before: _Stage, own: _Stage) -> None:
             async with trio.open_nursery() as nursery:
                 for order in orders:
-                    nursery.start_soon(self._stop_in_turn, attempt, order, before, own)
+                    nursery.start_soon(self._stop_in_turn, stopping, order, before, own)
             own.over.set()
 
         before = _Stage()
@@ -203,41 +203,41 @@ class PodKiller:
             for orders in stages:
                 everyone.start_soon(stop_stage, orders, before, own := _Stage())
                 before = own
-        return attempt.failures
+        return stopping.failures
 
-    async def _stop_in_turn(self, attempt: _Attempt, order: _Order, before: _Stage, own: _Stage) -> None:
+    async def _stop_in_turn(self, stopping: _Stopping, order: _Order, before: _Stage, own: _Stage) -> None:
         """Stop a container when the stage ``before`` its ``own`` is out of its way. The time it is kept waiting by the
         bound on calls is not counted: it is no fault of its own."""
-        self._announce(attempt.pod, order)
+        self._announce(stopping.pod, order)
         used, called_at, is_down = Used(), math.inf, False
         try:
-            await self._run_pre_stop_hook(attempt, order, used)
-            with used.counting(attempt.away):
+            await self._run_pre_stop_hook(stopping, order, used)
+            with used.counting(stopping.away):
                 await before.over.wait()
             if before.error is not None:
-                attempt.failed(order, own, before.error)
+                stopping.failed(order, own, before.error)
                 return
-            async with attempt.limit:
-                await self._wait_connected(attempt)
+            async with stopping.limit:
+                await self._wait_connected(stopping)
                 called_at = trio.current_time()
                 grace = grace_left(order.grace_seconds, used.seconds)
                 with used.counting():
-                    await self._stop_one(attempt.pod, order.status.id, grace)
+                    await self._stop_one(stopping.pod, order.status.id, grace)
             is_down = True
         except NotFound:
             is_down = True
         except RuntimeCallError as error:
-            is_past = self._is_past_stopping(order, error, attempt.began_at, called_at)
-            attempt.failed(order, own, error, is_past_stopping=is_past)
+            is_past = self._is_past_stopping(order, error, stopping.began_at, called_at)
+            stopping.failed(order, own, error, is_past_stopping=is_past)
         finally:
-            if attempt.carries_over and not is_down:
+            if stopping.carries_over and not is_down:
                 self._unfinished.carry_over(order.status.id, max(0.0, order.grace_seconds - used.seconds))
 
     def _announce(self, pod: Pod, order: _Order) -> None:
         log.info("Pod %s: %s (grace %d s)", object_ref(pod), order.message, math.ceil(order.grace_seconds))
         self._events.record(object_ref(pod, order.status.name), "Normal", "Killing", order.message)
 
-    async def _run_pre_stop_hook(self, attempt: _Attempt, order: _Order, used: Used) -> None:
+    async def _run_pre_stop_hook(self, stopping: _Stopping, order: _Order, used: Used) -> None:
         """Run the container's preStop hook, if it has one that has not come to its end. Raises RuntimeUnavailable when
         the runtime is away, cut it, or did not begin it, and it is to be tried again."""
         container, id_ = order.container, order.status.id
@@ -247,10 +247,10 @@ class PodKiller:
             return
         if self._unfinished.has_hook_ended(id_):
             return
-        hooked = Hooked(attempt.pod, container, id_, attempt.ips)
-        async with attempt.limit:
+        hooked = Hooked(stopping.pod, container, id_, stopping.ips)
+        async with stopping.limit:
             if container.lifecycle.pre_stop.exec is not None:  # others ask nothing of the runtime
-                await self._wait_connected(attempt)
+                await self._wait_connected(stopping)
             with used.counting(), trio.move_on_after(order.grace_seconds) as scope:
                 try:
                     await self._hooks.pre_stop(hooked)
@@ -260,13 +260,13 @@ class PodKiller:
                     if not has_failed:
                         raise
         if scope.cancelled_caught:
-            log.warning("Pod %s: the preStop hook of %s took all its grace", object_ref(attempt.pod), container.name)
+            log.warning("Pod %s: the preStop hook of %s took all its grace", object_ref(stopping.pod), container.name)
         self._unfinished.hook_ended(id_)
 
-    async def _wait_connected(self, attempt: _Attempt) -> None:
+    async def _wait_connected(self, stopping: _Stopping) -> None:
         """Return once the runtime can be asked. Raises RuntimeUnavailable when that takes longer than a call may."""
         seconds = self._bounds.runtime_call_seconds_max
-        with attempt.away.waiting(), trio.move_on_after(seconds):
+        with stopping.away.waiting(), trio.move_on_after(seconds):
             await self._runtime.wait_connected()
             return
         raise RuntimeUnavailable(f"there was no connection to the container runtime for {seconds:.0f}s")
@@ -280,16 +280,14 @@ class PodKiller:
             raise
         self._is_down(pod, container_id)
 
-    def _is_past_stopping(
-        self, order: _Order, error: RuntimeCallError, attempt_began_at: float, called_at: float
-    ) -> bool:
+    def _is_past_stopping(self, order: _Order, error: RuntimeCallError, sync_began_at: float, called_at: float) -> bool:
         """Whether the container had all its grace since a runtime that answers could first not stop it. One that was
         asked nothing has not. A runtime that is away or does not answer in time may just not have reported it yet, so
         that counts only as far as it answered others since, and has to go on for longer."""
         if math.inf in (called_at, order.refused_seconds_max):
             return False
         if isinstance(error, RuntimeUnavailable | RuntimeTimeout):
-            unanswered = self._unfinished.unanswered_for(order.status.id, attempt_began_at, called_at)
+            unanswered = self._unfinished.unanswered_for(order.status.id, sync_began_at, called_at)
             return unanswered >= order.refused_seconds_max + self._bounds.runtime_call_seconds_max
         return self._unfinished.refused_for(order.status.id, order.refused_seconds_max) >= order.refused_seconds_max
 

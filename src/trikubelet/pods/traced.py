@@ -1,4 +1,4 @@
-"""Attempts at pods and the images they wait for, with a span for each, under upstream's names.
+"""Syncs of pods and the images they wait for, with a span for each, under upstream's names.
 
 Put in front of those who do the work where traces are wanted. (upstream-behaviour.md §1.25)
 """
@@ -15,35 +15,35 @@ if TYPE_CHECKING:
     from trikubelet.model.k8s import Container, Pod
     from trikubelet.model.runtime import ImageInfo, PodObservation
     from trikubelet.model.runtime_config import SandboxConfig
-    from trikubelet.pods.worker import Attempts
+    from trikubelet.pods.worker import Syncer
     from trikubelet.ports import ImagePuller
 
 
-class TracedAttempts:
-    """Makes attempts as ``attempts`` does (``pods.worker.Attempts``). Owns nothing."""
+class TracedPodSyncer:
+    """Syncs as ``syncer`` does (``pods.worker.Syncer``). Owns nothing."""
 
-    def __init__(self, attempts: Attempts, spans: Spans) -> None:
-        self._attempts = attempts
+    def __init__(self, syncer: Syncer, spans: Spans) -> None:
+        self._syncer = syncer
         self._spans = spans
-        self.run_with_probes = attempts.run_with_probes
-        self.observe = attempts.observe
-        self.seconds_left = attempts.seconds_left
-        self.publish_readiness = attempts.publish_readiness
-        self.forget = attempts.forget
-        self.begin_despite_leftovers = attempts.begin_despite_leftovers
+        self.run_with_probes = syncer.run_with_probes
+        self.observe = syncer.observe
+        self.seconds_left = syncer.seconds_left
+        self.publish_readiness = syncer.publish_readiness
+        self.forget = syncer.forget
+        self.begin_despite_leftovers = syncer.begin_despite_leftovers
 
     async def sync(self, pod: Pod, observed: PodObservation) -> Outcome:
-        """See ``Attempts``; so for all below."""
+        """See ``Syncer``; so for all below."""
         with self._span("syncPod", pod):
-            return await self._attempts.sync(pod, observed)
+            return await self._syncer.sync(pod, observed)
 
     async def terminate(self, pod: Pod, state: Terminating, observed: PodObservation) -> Outcome:
         with self._span("syncTerminatingPod", pod):
-            return await self._attempts.terminate(pod, state, observed)
+            return await self._syncer.terminate(pod, state, observed)
 
     async def clean_up(self, pod: Pod, state: Terminated) -> Outcome:
         with self._span("syncTerminatedPod", pod):
-            return await self._attempts.clean_up(pod, state)
+            return await self._syncer.clean_up(pod, state)
 
     def _span(self, name: str, pod: Pod) -> AbstractContextManager[None]:
         meta = pod.metadata

@@ -1,11 +1,11 @@
 """What is remembered of containers that were asked to stop, until they are known to be down.
 
-The next attempt of a pod that terminates goes on with the grace that the one before it left. Only what a container can
+The next sync of a pod that terminates goes on with the grace that the one before it left. Only what a container can
 have known of is counted: its hook, its turn and the calls under way, not how long the runtime was away. It is counted
-exactly: an attempt that takes less than a second uses grace, too. A new agent begins with a full grace again: what was
+exactly: a sync that takes less than a second uses grace, too. A new agent begins with a full grace again: what was
 left is not written down, and too much grace costs less than too little.
 
-An attempt begins with an observation that is newer than the end of the one before, so the runtime has answered between
+A sync begins with an observation that is newer than the end of the one before, so the runtime has answered between
 the two. That is how a container that cannot be stopped is told from a runtime that is away: only what was failing
 before the runtime answered again counts against the container, and of a pause a retry's length at most.
 """
@@ -29,7 +29,7 @@ SILENCES_MIN = 3
 REFUSALS_PAUSE_SECONDS_MAX = 600.0
 """A refusal so long after the last one is the first again: the container was not to be stopped any more meanwhile."""
 PAUSE_SECONDS_MAX = 15.0
-"""How much of the time between two attempts counts as the container's; in a longer one the runtime was away."""
+"""How much of the time between two syncs counts as the container's; in a longer one the runtime was away."""
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Away:
 
 @dataclass(slots=True)
 class Used:
-    """How much of a container's grace one attempt has used, in seconds, also when the attempt is given up."""
+    """How much of a container's grace one sync has used, in seconds, also when the sync is given up."""
 
     seconds: float = 0.0
 
@@ -102,11 +102,11 @@ class UnfinishedStops:
         self._silences: dict[str, _Silence] = {}
 
     def grace_left(self, container_id: str, grace_seconds: float) -> float:
-        """What an earlier attempt carried over, or ``grace_seconds`` where that is less."""
+        """What an earlier sync carried over, or ``grace_seconds`` where that is less."""
         return min(grace_seconds, self._grace_left.get(container_id, grace_seconds))
 
     def carry_over(self, container_id: str, grace_seconds: float) -> None:
-        """The next attempt has so much. Only for pods that terminate: others may live on, and end with a full grace."""
+        """The next sync has so much. Only for pods that terminate: others may live on, and end with a full grace."""
         _remember(self._grace_left, container_id, grace_seconds)
 
     def has_hook_ended(self, container_id: str) -> bool:
@@ -136,12 +136,12 @@ class UnfinishedStops:
         _remember(self._refused, container_id, (since, now))
         return now - since
 
-    def unanswered_for(self, container_id: str, attempt_began_at: float, call_began_at: float) -> float:
+    def unanswered_for(self, container_id: str, sync_began_at: float, call_began_at: float) -> float:
         """StopContainer came to no answer now; for how many seconds it has not, as far as the runtime has answered
         others since."""
         now, proven, calls = trio.current_time(), 0.0, 0
         if (held := self._silences.get(container_id)) is not None:
-            pause = min(attempt_began_at - held.ended_at, PAUSE_SECONDS_MAX)
+            pause = min(sync_began_at - held.ended_at, PAUSE_SECONDS_MAX)
             proven, calls = held.proven_seconds + held.unproven_seconds + pause, held.calls
         _remember(self._silences, container_id, _Silence(proven, now - call_began_at, now, calls + 1))
         # One long silence may have been everybody's, and the failure after it the runtime's restart.

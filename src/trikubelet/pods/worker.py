@@ -1,10 +1,10 @@
-"""One pod's task: it holds the pod's state, makes one attempt at a time, and never forgets a request.
+"""One pod's task: it holds the pod's state, makes one sync at a time, and never forgets a request.
 
-    ask(request) ─ synchronous ─► core.lifecycle fold ─► state     (interrupt: cancel the attempt; wake: be due now)
-    run():  wait until woken or due ─► one attempt in one cancel scope ─► fold the outcome ─► due again later
+    ask(request) ─ synchronous ─► core.lifecycle fold ─► state     (interrupt: cancel the sync; wake: be due now)
+    run():  wait until woken or due ─► one sync in one cancel scope ─► fold the outcome ─► due again later
 
-A request that arrives during an attempt is folded at once and acted on after it; only what makes the attempt pointless
-interrupts it. The task is its own fault barrier: a bug in one pod's attempt is logged, counted and retried ever more
+A request that arrives during a sync is folded at once and acted on after it; only what makes the sync pointless
+interrupts it. The task is its own fault barrier: a bug in one pod's sync is logged, counted and retried ever more
 rarely, unless something happens to the pod, and the neighbours do not notice. A broken invariant is let through and
 ends the process.
 """
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FAILURE_SECONDS_MIN = 1.0
-"""Between attempts that fail, also where the pod's deadline is over: a runtime that is away shows no end."""
+"""Between syncs that fail, also where the pod's deadline is over: a runtime that is away shows no end."""
 
 
-class Attempts(Protocol):
+class Syncer(Protocol):
     """What a worker can try. What it acts on is observed first and given with the newest configuration: while a worker
     waits for an observation, what is wanted may change."""
 
@@ -73,7 +73,7 @@ class Attempts(Protocol):
         ...
 
     def publish_readiness(self, pod: Pod) -> None:
-        """Show which of its containers serve and what its readiness gates say, without an attempt. Never blocks."""
+        """Show which of its containers serve and what its readiness gates say, without a sync. Never blocks."""
         ...
 
     def forget(self, uid: str) -> None:
@@ -90,7 +90,7 @@ class WorkerStatistics:
     """What a worker is doing, in words and numbers."""
 
     state: lifecycle.State
-    attempts: int
+    syncs: int
     failures: int
     last_error: str
     busy_since: float | None
@@ -109,7 +109,7 @@ class PodWorker:
         self,
         pod: Pod,
         state: lifecycle.State,
-        attempts: Attempts,
+        syncer: Syncer,
         bounds: Bounds,
         chance: random.Random,
         figures: PodFigures,
@@ -118,23 +118,23 @@ class PodWorker:
     ) -> None:
         self.pod = pod
         self.state = state
-        self._attempts = attempts
+        self._syncer = syncer
         self._bounds = bounds
         self._chance = chance
         self._volume_retries = Backoff(bounds.volume_retry_seconds, bounds.retry_seconds, jitter=0.5, chance=chance)
         self._bug_retries = Backoff(bounds.retry_seconds, bounds.bug_retry_seconds_max, jitter=0.5, chance=chance)
         self._failure_log = FailureLog()
         self._woken = trio.Event()
-        self._attempt: trio.CancelScope | None = None
+        self._sync: trio.CancelScope | None = None
         self._due = trio.current_time()
-        self._since = since  # the end of the last attempt that did something: what was observed before may not show it
+        self._since = since  # the end of the last sync that did something: what was observed before may not show it
         self._count = 0
         self._failures = 0
         self._last_error = ""
         self._busy_since: float | None = None
         self._figures = figures
         self._made_at = trio.current_time()
-        self._is_for = "create"  # upstream's word for why the next attempt is made
+        self._is_for = "create"  # upstream's word for why the next sync is made
         self.over = trio.Event()
         self.over_at = math.inf  # on Trio's clock
 
@@ -145,36 +145,36 @@ class PodWorker:
             self._is_for = "update" if self._count else "create"
         step = lifecycle.on_request(self.state, request, graces(self.pod))
         self.state = step.state
-        if step.interrupt and self._attempt is not None:
-            self._attempt.cancel()
+        if step.interrupt and self._sync is not None:
+            self._sync.cancel()
         if step.wake:
             self.wake()
 
     def wake(self) -> None:
-        """Make the next attempt due now. Never blocks."""
+        """Make the next sync due now. Never blocks."""
         self._woken.set()
 
     def probe_result_changed(self) -> None:
-        """Probes concluded something new: act on it, and show it now if an attempt is under way. Never blocks."""
-        if self._attempt is not None:
-            self._attempts.publish_readiness(self.pod)
+        """Probes concluded something new: act on it, and show it now if a sync is under way. Never blocks."""
+        if self._sync is not None:
+            self._syncer.publish_readiness(self.pod)
         self.wake()
 
     def update_status_only(self, pod: Pod) -> None:
-        """The pod has another status, and is wanted as before: worth no attempt of its own. Never blocks."""
+        """The pod has another status, and is wanted as before: worth no sync of its own. Never blocks."""
         self.pod = pod
 
     def readiness_gates_changed(self, pod: Pod) -> None:
-        """Somebody wrote a condition that its readiness gates name: show what follows. An attempt under way began with
+        """Somebody wrote a condition that its readiness gates name: show what follows. A sync under way began with
         the conditions of before and may show those again, so there is another after it. Never blocks."""
         self.pod = pod
-        self._attempts.publish_readiness(pod)
-        if self._attempt is not None:
+        self._syncer.publish_readiness(pod)
+        if self._sync is not None:
             self.wake()
 
     async def live(self) -> None:
         """Run until finished, with what lives beside a worker."""
-        await self._attempts.run_with_probes(self.pod, self.run)
+        await self._syncer.run_with_probes(self.pod, self.run)
 
     def statistics(self) -> WorkerStatistics:
         """What the worker is doing."""
@@ -186,13 +186,13 @@ class PodWorker:
             with trio.move_on_at(self._due):
                 await self._woken.wait()
             await trio.lowlevel.checkpoint()  # a wait whose deadline is over ends without letting another task run
-            self._woken = trio.Event()  # before the attempt: who wakes it meanwhile has another made after it
+            self._woken = trio.Event()  # before the sync: who wakes it meanwhile has another made after it
             if not isinstance(self.state, Finished):  # a request may have moved it there while it waited
-                await self._attempt_once()
+                await self._sync_once()
         self.over_at = trio.current_time()
         self.over.set()
 
-    async def _attempt_once(self) -> None:
+    async def _sync_once(self) -> None:
         self.state = lifecycle.on_begin(self.state)
         made_for = type(self.state)
         began = self._busy_since = trio.current_time()
@@ -202,9 +202,9 @@ class PodWorker:
         elif not self._count:
             self._figures.worker_starts.add(began - self._made_at)
         self._count += 1
-        delay = 0.0  # stays so when a request cuts the attempt: the next one is due at once
+        delay = 0.0  # stays so when a request cuts the sync: the next one is due at once
         outcome: Outcome | None = None
-        with trio.CancelScope() as self._attempt:
+        with trio.CancelScope() as self._sync:
             with Barrier(self._found_bug) as barrier:
                 try:
                     outcome = await self._try()
@@ -222,9 +222,9 @@ class PodWorker:
             # A request meanwhile may have moved the state on: then the outcome is not about that one.
             if outcome is not None and type(self.state) is made_for:
                 self.state = lifecycle.on_outcome(self.state, outcome, graces(self.pod))
-        self._attempt = None
+        self._sync = None
         self._busy_since = None
-        self._figures.attempts[is_for].add(trio.current_time() - began)
+        self._figures.syncs[is_for].add(trio.current_time() - began)
         if outcome is not Outcome.IDLE:  # one that failed or was cut may have changed something, too
             self._since = instant()
         moved = type(self.state) is not made_for
@@ -234,26 +234,26 @@ class PodWorker:
         uid = self.pod.metadata.uid
         match self.state:
             case Starting() | Syncing():
-                observed = await self._attempts.observe(uid, self._since)
-                return await self._attempts.sync(self.pod, observed)
+                observed = await self._syncer.observe(uid, self._since)
+                return await self._syncer.sync(self.pod, observed)
             case Terminating() as state:
-                # An attempt that was interrupted may have made containers which the newest observation does not show.
+                # A sync that was interrupted may have made containers which the newest observation does not show.
                 # Stopping their sandbox would kill them without grace, so they must be seen first.
-                observed = await self._attempts.observe(uid, self._since, soon=True)
-                return await self._attempts.terminate(self.pod, state, observed)
+                observed = await self._syncer.observe(uid, self._since, soon=True)
+                return await self._syncer.terminate(self.pod, state, observed)
             case Terminated() as state:
-                return await self._attempts.clean_up(self.pod, state)
+                return await self._syncer.clean_up(self.pod, state)
             case Finished():
-                raise InvariantBroken(f"an attempt at the finished pod {object_ref(self.pod)}")
+                raise InvariantBroken(f"a sync of the finished pod {object_ref(self.pod)}")
 
     def _seconds_to_resync(self) -> float:
-        """After an attempt that did not fail."""
+        """After a sync that did not fail."""
         return self._until_deadline(self._jittered(self._bounds.resync_seconds))
 
     def _until_deadline(self, seconds: float, *, at_least: float = 0.0) -> float:
         """No longer than until the pod's activeDeadlineSeconds are over, but ``at_least`` so long. Of a pod that ends
         anyway they ask nothing more."""
-        left = self._attempts.seconds_left(self.pod) if isinstance(self.state, Starting | Syncing) else None
+        left = self._syncer.seconds_left(self.pod) if isinstance(self.state, Starting | Syncing) else None
         return seconds if left is None else min(seconds, max(left, at_least))
 
     def _seconds_to_retry(self, error: Exception) -> float:
@@ -272,7 +272,7 @@ class PodWorker:
     def _found_bug(self, bug: Exception) -> None:
         """It stays until somebody mends it, so each try is later than the last, and one an hour is logged."""
         if self._failure_log.may_log(type(bug).__name__):
-            said = "Pod %s: a bug in its worker; the attempt will be repeated, later each time"
+            said = "Pod %s: a bug in its worker; the sync will be repeated, later each time"
             log.error(said, object_ref(self.pod), exc_info=bug)
         self._failed(bug)
 
@@ -292,4 +292,4 @@ class PodWorker:
         return seconds * (1.0 + 0.5 * self._chance.random())
 
     def __repr__(self) -> str:
-        return f"<PodWorker {object_ref(self.pod)} {type(self.state).__name__} after {self._count} attempts>"
+        return f"<PodWorker {object_ref(self.pod)} {type(self.state).__name__} after {self._count} syncs>"

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
     from trikubelet.pods.figures import PodFigures
-    from trikubelet.pods.worker import Attempts
+    from trikubelet.pods.worker import Syncer
     from trikubelet.ports import RuntimePods
 
 log = logging.getLogger(__name__)
@@ -57,14 +57,14 @@ class PodWorkers:
 
     def __init__(
         self,
-        attempts: Attempts,
+        syncer: Syncer,
         runtime_pods: RuntimePods,
         leftovers: Gather[str],
         bounds: Bounds,
         chance: random.Random,
         figures: PodFigures,
     ) -> None:
-        self._attempts = attempts
+        self._syncer = syncer
         self._runtime_pods = runtime_pods
         self._leftovers = leftovers
         self._bounds = bounds
@@ -103,7 +103,7 @@ class PodWorkers:
             worker.ask(Sync(create=create), pod)
 
     def update_status_only(self, pod: Pod) -> None:
-        """The server has another status of the pod, mostly one we wrote: worth no attempt of its own."""
+        """The server has another status of the pod, mostly one we wrote: worth no sync of its own."""
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
             worker.update_status_only(pod)
@@ -187,7 +187,7 @@ class PodWorkers:
             case Finished(deleted=True):
                 if not self._runtime_pods.may_have(uid):
                     del self._workers[uid]
-                    self._attempts.forget(uid)
+                    self._syncer.forget(uid)
                     self._note_ended(uid)
             case _:
                 self.stop(uid, StopReason.REMOVED)
@@ -205,12 +205,12 @@ class PodWorkers:
         # Where something of it exists, an earlier agent started it. It can only end by being stopped, and what is there
         # must be seen as it is now.
         since = instant() if isinstance(state, Syncing) else -math.inf
-        worker = PodWorker(pod, state, self._attempts, self._bounds, self._chance, self._figures, since=since)
+        worker = PodWorker(pod, state, self._syncer, self._bounds, self._chance, self._figures, since=since)
         self._workers[pod.metadata.uid] = worker
         self._ended.pop(pod.metadata.uid, None)
         if pod.metadata.uid in self._despite_leftovers:
             self._despite_leftovers.discard(pod.metadata.uid)
-            self._attempts.begin_despite_leftovers(pod.metadata.uid)
+            self._syncer.begin_despite_leftovers(pod.metadata.uid)
         self._note_beginning(pod, state)
         turn = trio.Event()
         if isinstance(state, Terminating):  # an orphan: whoever waits under its name waits for its end
@@ -237,7 +237,7 @@ class PodWorkers:
         await worker.live()
         assert isinstance(worker.state, Finished)
         self._end_turn(worker)
-        if worker.statistics().attempts:  # a pod that never began was finished by ``stop``, which notified
+        if worker.statistics().syncs:  # a pod that never began was finished by ``stop``, which notified
             self._notify_finished(worker)
 
     async def _make_way(self, worker: PodWorker, leaving: Sequence[PodWorker]) -> None:
@@ -272,7 +272,7 @@ class PodWorkers:
         uid = ended.pod.metadata.uid
         self._figures.restarted[is_static(ended.pod)] += 1
         self._end_turn(ended)
-        self._attempts.forget(uid)
+        self._syncer.forget(uid)
         del self._workers[uid]
 
     def offer_turns(self) -> None:

@@ -45,14 +45,14 @@ class ManifestFault(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 
 class PodWork(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What the agent is doing about one pod. ``state`` is the worker's (Syncing, Terminating, …), ``attempts`` counts
+    """What the agent is doing about one pod. ``state`` is the worker's (Syncing, Terminating, …), ``syncs`` counts
     those begun, ``failures`` those that failed, ``busy_seconds`` how long the one under way has taken. A pod that PLEG
     cannot see has ``unseen_seconds``, and ``unseen_because``. ``volumes``: how each was left, by name; ``pulls``: where
     the pull of a container's image stands, by the container's name."""
 
     uid: str
     state: str
-    attempts: int = 0
+    syncs: int = 0
     failures: int = 0
     last_error: str = ""
     busy_seconds: float | None = None

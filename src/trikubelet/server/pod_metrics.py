@@ -54,9 +54,9 @@ def _of_tally(tally: Tally) -> Iterator[Family]:
 
 
 def _of_workers(pods: PodFigures) -> Iterator[Family]:
-    help_ = "Attempts of pod workers."
-    yield histogram("kubelet_pod_worker_duration_seconds", help_, pods.attempts, "operation_type")
-    help_ = "From the making of a pod's worker to its first attempt."
+    help_ = "Syncs of pod workers."
+    yield histogram("kubelet_pod_worker_duration_seconds", help_, pods.syncs, "operation_type")
+    help_ = "From the making of a pod's worker to its first sync."
     yield histogram("kubelet_pod_worker_start_duration_seconds", help_, pods.worker_starts)
     yield histogram("kubelet_containers_per_pod_count", "Containers of the pods begun with.", pods.containers)
     help_ = "Pods that ran and that no worker knew of."

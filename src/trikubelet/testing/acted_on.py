@@ -1,6 +1,6 @@
-"""Which specs a running attempt may act on: the simulation's record of the pods each worker held during it.
+"""Which specs a running sync may act on: the simulation's record of the pods each worker held during it.
 
-An attempt goes on with the pod it started with, and an edit, and its reversal, may come meanwhile; edits may be
+A sync goes on with the pod it started with, and an edit, and its reversal, may come meanwhile; edits may be
 notified late, and several at once. So the witness asks here, and not the scenario, which specs may justify stopping a
 container. Whether the agent holds the right pod in the end is checked once everything is calm.
 """
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Attempt:
-    """One attempt of one worker, by its number, and the pods the worker has held since it began."""
+class _Sync:
+    """One sync of one worker, by its number, and the pods the worker has held since it began."""
 
     worker: PodWorker
     number: int
@@ -27,10 +27,10 @@ class _Attempt:
 
 
 class ActedOn:
-    """Owns what workers held during their attempts, by pod UID."""
+    """Owns what workers held during their syncs, by pod UID."""
 
     def __init__(self) -> None:
-        self._attempts: dict[str, _Attempt] = {}
+        self._syncs: dict[str, _Sync] = {}
 
     def look(self, worker: PodWorker) -> None:
         """A task made a step: record what the worker holds now."""
@@ -39,13 +39,13 @@ class ActedOn:
             pods.append(worker.pod)
 
     def pods(self, worker: PodWorker) -> Sequence[Pod]:
-        """The pods that the running attempt may act on, oldest first; the worker's current pod is the last."""
+        """The pods that the running sync may act on, oldest first; the worker's current pod is the last."""
         self.look(worker)
         return self._of(worker).pods
 
-    def _of(self, worker: PodWorker) -> _Attempt:
-        uid, number = worker.pod.metadata.uid, worker.statistics().attempts
-        held = self._attempts.get(uid)
+    def _of(self, worker: PodWorker) -> _Sync:
+        uid, number = worker.pod.metadata.uid, worker.statistics().syncs
+        held = self._syncs.get(uid)
         if held is None or held.worker is not worker or held.number != number:
-            held = self._attempts[uid] = _Attempt(worker, number)
+            held = self._syncs[uid] = _Sync(worker, number)
         return held

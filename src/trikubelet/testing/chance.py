@@ -32,7 +32,7 @@ class Odds:
 
 NO_PROBLEM = Odds()
 SLOW_VOLUME_SECONDS_MAX = 10.0
-"""Less than ``simulation.NOTICES_SECONDS_MAX``: an attempt that began before everything became calm ends in time."""
+"""Less than ``simulation.NOTICES_SECONDS_MAX``: a sync that began before everything became calm ends in time."""
 
 
 class Problems:

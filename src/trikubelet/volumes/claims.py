@@ -3,7 +3,7 @@
 A node may get a claim and its volume by name while a pod bound to the node names the claim, and may neither list nor
 watch them. So both are asked for when a pod's volumes are set up for the first time, and what was bound once is known
 until the pod's volumes are taken down: a claim is never bound to another volume. A claim that is not bound yet is asked
-for again at the pod's next attempt.
+for again at the pod's next sync.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trikubelet.ports import Claims, Events, PodObjects
 
 ATTACH_SECONDS_MAX: Final = 100.0
-"""How long an attempt waits for a controller to attach a volume; less than all volumes of a pod have together."""
+"""How long a sync waits for a controller to attach a volume; less than all volumes of a pod have together."""
 
 
 class CsiAttachments:

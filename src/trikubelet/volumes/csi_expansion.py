@@ -1,10 +1,10 @@
 """Expanding volumes on the node while pods use them: a controller made the disk larger, the driver expands its file
 system.
 
-    attempt at a pod ─► the last look is long ago ─► its claim and volume as they are ─► due? (core.volume_expansion)
+    sync of a pod ─► the last look is long ago ─► its claim and volume as they are ─► due? (core.volume_expansion)
         ─► the claim's status: resize in progress ─► the driver ─► the claim's status: its size; events
 
-A node may not watch claims, so each attempt at a pod looks again; a pod is attempted at least every minute and a half.
+A node may not watch claims, so each sync of a pod looks again; a pod is synced at least every minute and a half.
 Nothing waits for a look: it has a task of its own, one for each volume, and one at a time asks the API server. What
 fails is tried again at the next look, unless the driver does not expand what is in use.
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 15.0
-"""Between two looks at a volume, however often its pods are attempted: each asks the API server for two objects."""
+"""Between two looks at a volume, however often its pods are synced: each asks the API server for two objects."""
 BEFORE_USE_SECONDS_MAX: Final = 30.0
 """How long a pod that starts waits for a volume's expansion, which may come later: a part of ``PATIENCE_SECONDS``."""
 LOOKS_ASKING_MAX: Final = 1

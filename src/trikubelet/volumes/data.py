@@ -3,7 +3,7 @@
     sources (``core.containers.volume_files``) ─► their objects as they are now ─► files ─► put in place whole
 
 Files are made in the thread that writes them, so no more are held at once than are being written.
-They are compared with their sources at every attempt: on a change it is enough to wake the pod.
+They are compared with their sources at every sync: on a change it is enough to wake the pod.
 """
 
 from __future__ import annotations

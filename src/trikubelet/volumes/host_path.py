@@ -44,7 +44,7 @@ class HostPaths(VolumePlugin, PersistentPlugin):
         return await self._look(pod, bound.name, source)
 
     async def _look(self, pod: Pod, name: str, source: HostPathVolumeSource) -> str:
-        # A pod has one attempt at a time: a thread that still runs for this volume was given up and hangs.
+        # A pod has one sync at a time: a thread that still runs for this volume was given up and hangs.
         look = partial(prepare, source.path, source.type)
         await self._threads.run(look, f"{pod.metadata.uid}/{name}", may_hang=True)
         return source.path

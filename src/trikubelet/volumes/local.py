@@ -1,7 +1,7 @@
 """Directories and devices of this node that are persistent volumes (PersistentVolume ``local``).
 
 A directory is mounted for each pod below the pod's own directory, and only that mount is ever taken down. The mount
-comes last and shows that everything before it was done, so neither the next attempt nor the next agent does anything
+comes last and shows that everything before it was done, so neither the next sync nor the next agent does anything
 twice. All of it may hang and is called in threads.
 """
 

@@ -39,7 +39,7 @@ class VolumePlugin(Protocol):
 
     is_refreshed: ClassVar[bool] = True
     """Whether a volume that is ready depends on something else that may not answer: a server, a driver, the owner of a
-    host path. Those that a pod has are then brought up to date beside its attempts (``refresh``); any other is prepared
+    host path. Those that a pod has are then brought up to date beside its syncs (``refresh``); any other is prepared
     again at each, which costs little and repairs it."""
 
     async def prepare(self, pod: Pod, volume: Volume) -> str:

@@ -1,7 +1,7 @@
 """Volumes that a pod has already, brought up to date: what is made of data is compared with its sources, and those of
 drivers with ``requiresRepublish`` are published again.
 
-    attempt at a pod ─► a task for each volume, unless one is under way ─┬─ all end soon ─► the attempt goes on
+    sync of a pod ─► a task for each volume, unless one is under way ─┬─ all end soon ─► the sync goes on
                                                                          └─ one does not ─► so it does, beside the task
     pod taken down ──► the tasks are cancelled, and waited for
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WAIT_SECONDS_MAX: Final = 1.0
-"""How long an attempt at a pod waits for its volumes to be refreshed, all together."""
+"""How long a sync of a pod waits for its volumes to be refreshed, all together."""
 
 
 class _Task(NamedTuple):
@@ -48,7 +48,7 @@ class Refreshing:
 
     async def refresh(self, uid: str, works: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
         """Start the work of each volume, by its name, and wait for those that were started up to WAIT_SECONDS_MAX. Work
-        that has not ended since an earlier attempt is run once more when it has: what it read may be stale by now. The
+        that has not ended since an earlier sync is run once more when it has: what it read may be stale by now. The
         work itself logs what fails."""
         await trio.lowlevel.checkpoint()
         begun = []

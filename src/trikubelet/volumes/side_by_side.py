@@ -4,7 +4,7 @@ the others.
     each volume ─► one of AT_ONCE_MAX places ─► all ready ─► their paths
                                            └──► else VolumeFailed, with a message for each that is not
 
-What is ready stays so, and the next attempt finds it. A volume that hangs keeps its thread, so the places that such
+What is ready stays so, and the next sync finds it. A volume that hangs keeps its thread, so the places that such
 threads still hold are subtracted: this bounds what all pods of a node leave hanging.
 """
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from trikubelet.model.volume_figures import VolumeFigures
 
 AT_ONCE_MAX: Final = 4
-"""Volumes of one pod set up at the same time, those included that an earlier attempt left hanging."""
+"""Volumes of one pod set up at the same time, those included that an earlier sync left hanging."""
 HANGING_PER_POD_MAX: Final = 2 * AT_ONCE_MAX
 """Threads that may hang on foreign file systems, for each pod of the node: those for its volumes, for mounting its
 sub-paths, and for tearing it down. So no pod waits for another's."""
 PATIENCE_SECONDS: Final = 123.0
 """For all volumes together, as upstream has it: a little more than one call to a driver."""
 PATIENCE_AFTER_FAILURE_SECONDS: Final = 15.0
-"""Once one has failed the attempt is lost: others may still get ready, but the failure is to be reported soon. Longer
+"""Once one has failed the sync is lost: others may still get ready, but the failure is to be reported soon. Longer
 than the wait for a server's answer about what is in a volume."""
 
 
@@ -46,7 +46,7 @@ async def set_up_all(
 ) -> Mapping[str, str]:
     """Make these volumes of the pod ready; volume name → host path. ``set_up`` does one and raises OSError, ValueError
     or StillRunning, or VolumeFailed with the whole message; ``figures`` records the result of each; ``hanging`` names
-    those that an earlier attempt has not come back from. Raises VolumeFailed."""
+    those that an earlier sync has not come back from. Raises VolumeFailed."""
     found: dict[str, str] = {}
     problems: dict[str, str] = {}
     places = trio.Semaphore(max(0, AT_ONCE_MAX - len(hanging)))

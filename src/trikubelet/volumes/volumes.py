@@ -1,10 +1,10 @@
 """The volumes of this node's pods (``ports.Volumes``), each handled by its kind's plugin (``volumes.plugin``).
 
-    set up:     each volume ─► its plugin ─┬─ the pod has it, and it ``is_refreshed`` ─► refreshed beside the attempt
+    set up:     each volume ─► its plugin ─┬─ the pod has it, and it ``is_refreshed`` ─► refreshed beside the sync
                                            └─ else ─► prepared, all concurrently ─► their host paths
     torn down:  sub-paths ─► what each plugin has to remove ─► what is mounted and lies below the pod's directory
 
-Set-up is part of the pod's own attempt; there is no loop and nothing to poll. What may hang runs in threads of a
+Set-up is part of the pod's own sync; there is no loop and nothing to poll. What may hang runs in threads of a
 bounded pool and holds up its own pod only, and that only until the pod has the volume. Tearing down asks the disk and
 the kernel what is there, not a record, so leftovers of an earlier process go the same way.
 """
@@ -162,7 +162,7 @@ class DiskVolumes:
             raise VolumeFailed("FailedMount", _NOT_YET)
         volumes = {volume.name: volume for volume in pod.spec.volumes}
         had = {name: state for name, state in self._had(uid).items() if self._plugin(volumes[name]).is_refreshed}
-        # Volumes that the pod has delay no attempt, and take no place from missing ones.
+        # Volumes that the pod has delay no sync, and take no place from missing ones.
         await self._refreshing.refresh(
             uid, {name: partial(self._refresh, pod, volumes[name], state) for name, state in had.items()}
         )

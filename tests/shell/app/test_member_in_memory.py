@@ -327,7 +327,7 @@ async def test_a_readiness_gate_counts_as_soon_as_somebody_opened_it(autojump_cl
         await until(lambda: bench.is_ready("web"), 2)
 
 
-async def test_a_gate_that_opens_and_shuts_is_followed_at_once_and_without_an_attempt(
+async def test_a_gate_that_opens_and_shuts_is_followed_at_once_and_without_a_sync(
     autojump_clock: MockClock, bench: Bench
 ) -> None:
     async with bench.agent() as (node, _):
@@ -405,7 +405,7 @@ async def test_a_pod_waits_for_the_objects_its_volumes_name_and_is_told_of_their
 
         bench.server.patch(CONFIG_MAPS, "ca", {"data": {"ca.crt": "2"}}, "default", kind=PatchKind.MERGE)
         await until(lambda: content()["ca.crt"] == b"2", 3)
-        for written in (b"1", b"2"):  # an attempt that does nothing at the runtime is not waited for to show there
+        for written in (b"1", b"2"):  # a sync that does nothing at the runtime is not waited for to show there
             bench.server.patch(
                 CONFIG_MAPS, "ca", {"data": {"ca.crt": written.decode()}}, "default", kind=PatchKind.MERGE
             )

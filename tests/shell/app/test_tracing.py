@@ -98,7 +98,7 @@ class Listening(FakeRuntime):
         await super().GetContainerEvents(stream)
 
 
-async def test_each_attempt_each_image_and_each_list_has_a_span(autojump_clock: MockClock) -> None:
+async def test_each_sync_each_image_and_each_list_has_a_span(autojump_clock: MockClock) -> None:
     spans = Noted()
     node = Bench().build_node(spans=spans)
     async with trio.open_nursery() as nursery:

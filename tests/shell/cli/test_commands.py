@@ -652,10 +652,10 @@ async def test_describe_shows_what_a_pod_waits_for_on_a_node_that_cannot_work(
     told = [(await say(view, tmp_path, capsys, "describe", "pod", name))[1] for name in ("waits", "ended")]
 
     assert [
-        "This Attempt: under way for 32s (number 1)",
+        "This Sync: under way for 32s (number 1)",
         *("Node Problems:", "container runtime is down: no answer", "Events: <none>"),
     ] == [" ".join(line.split()) for line in told[0].splitlines()[-4:]]
-    assert "This Attempt" not in told[1]
+    assert "This Sync" not in told[1]
     assert "Node Problems" not in told[1]
 
 

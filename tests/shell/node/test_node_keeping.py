@@ -86,11 +86,11 @@ async def test_an_update_that_changes_nothing_disturbs_nothing(autojump_clock: M
         worker = node.workers.worker("uid-web")
         assert worker is not None
         await trio.sleep(5)
-        before = worker.statistics().attempts
+        before = worker.statistics().syncs
         node.slots["file"].put(Snapshot((pod("web"),)))
         await trio.sleep(5)
 
-        assert before == worker.statistics().attempts
+        assert before == worker.statistics().syncs
 
 
 async def test_a_pod_whose_runtime_cannot_be_listed_is_left_alone(autojump_clock: MockClock) -> None:
@@ -389,7 +389,7 @@ async def test_a_pod_deleted_while_the_agent_was_away_is_stopped_by_the_next_one
         await until(lambda: phase(node, "uid-web") == "Failed")
 
 
-async def test_a_call_that_hangs_costs_its_attempt_and_not_the_siblings(autojump_clock: MockClock) -> None:
+async def test_a_call_that_hangs_costs_its_sync_and_not_the_siblings(autojump_clock: MockClock) -> None:
     bench = Bench(Bounds(runtime_call_seconds_max=20))
     async with bench.agent(pod("web", container("bad"), container("good"))) as node:
         runtime = node.pleg._runtime

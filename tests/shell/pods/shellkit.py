@@ -204,7 +204,7 @@ class Down:
 
 @dataclass
 class Script:
-    """Attempts that do what a test tells them. Every call is kept with the time it began."""
+    """Syncs that do what a test tells them. Every call is kept with the time it began."""
 
     outcomes: list[Outcome | Exception] = field(default_factory=list)
     calls: list[tuple[float, str, str]] = field(default_factory=list)
@@ -275,7 +275,7 @@ class Script:
 
     @property
     def times(self) -> list[float]:
-        """When each attempt began."""
+        """When each sync began."""
         return [at for at, _, _ in self.calls]
 
 

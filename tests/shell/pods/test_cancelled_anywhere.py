@@ -1,4 +1,4 @@
-"""A pod's attempts, given up, stopped or killed with their agent at every checkpoint there is.
+"""A pod's syncs, given up, stopped or killed with their agent at every checkpoint there is.
 
 The worker's task is watched step by step. After its n-th step, while it waits at a checkpoint, something takes it away;
 then life goes on and must come out right. n goes up until the pod is up before it is reached. The world itself refuses
@@ -92,8 +92,8 @@ async def aftermath(bench: Bench, node: Node, *, wanted: bool) -> None:
 def give_up(node: Node, agent: trio.CancelScope) -> Callable[[], None]:
     def spring() -> None:
         worker = node.workers.worker(UID)
-        if worker is not None and worker._attempt is not None:
-            worker._attempt.cancel()
+        if worker is not None and worker._sync is not None:
+            worker._sync.cancel()
 
     return spring
 
@@ -119,7 +119,7 @@ async def walk(trap: Callable[[Node, trio.CancelScope], Callable[[], None]], che
     pytest.fail(f"the pod was not up after {STEPS_MAX} steps")
 
 
-async def test_an_attempt_given_up_anywhere_is_made_good(autojump_clock: MockClock) -> None:
+async def test_a_sync_given_up_anywhere_is_made_good(autojump_clock: MockClock) -> None:
     def check(bench: Bench) -> None:
         assert ALL == bench.running()
         assert {1} == {starts_of(bench, name) for name in ALL}
@@ -156,7 +156,7 @@ async def test_an_agent_killed_anywhere_is_succeeded_by_one_that_starts_nothing_
 # ---- settle, on which this rests ----
 
 
-async def test_a_call_whose_attempt_was_cancelled_before_it_began_does_not_begin(autojump_clock: MockClock) -> None:
+async def test_a_call_whose_sync_was_cancelled_before_it_began_does_not_begin(autojump_clock: MockClock) -> None:
     begun = []
 
     async def call() -> None:
@@ -185,7 +185,7 @@ async def test_a_call_cancelled_in_the_same_breath_as_it_was_asked_for_does_not_
         async with trio.open_nursery() as nursery:
             scope = trio.CancelScope()
 
-            async def attempt(scope: trio.CancelScope = scope) -> None:
+            async def sync(scope: trio.CancelScope = scope) -> None:
                 with scope:
                     await trio.lowlevel.checkpoint()
                     begun.clear()
@@ -201,5 +201,5 @@ async def test_a_call_cancelled_in_the_same_breath_as_it_was_asked_for_does_not_
                     await trio.lowlevel.checkpoint()
                     assert not begun
 
-            nursery.start_soon(attempt)
+            nursery.start_soon(sync)
             nursery.start_soon(interrupt)

@@ -187,7 +187,7 @@ async def test_a_runtime_that_says_stopped_of_what_runs_is_asked_again(autojump_
         await until(lambda: bench.running() == [] and not bench.world.sandboxes)
 
 
-async def test_a_call_that_makes_something_is_finished_although_its_attempt_is_given_up(
+async def test_a_call_that_makes_something_is_finished_although_its_sync_is_given_up(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -197,9 +197,9 @@ async def test_a_call_that_makes_something_is_finished_although_its_attempt_is_g
         await until(lambda: any("CreateContainer" in line for line in bench.world.trace))
         worker = node.workers.worker("uid-web")
         assert worker is not None
-        assert worker._attempt is not None
+        assert worker._sync is not None
         assert not bench.world.containers
-        worker._attempt.cancel()
+        worker._sync.cancel()
         await trio.testing.wait_all_tasks_blocked()
         created = "CreateContainer"
         await until(lambda: bool(bench.world.containers))

@@ -1,4 +1,4 @@
-"""What attempts see of a pod: only its own life, and soon where somebody asks."""
+"""What syncs see of a pod: only its own life, and soon where somebody asks."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ async def test_a_pods_life_is_counted_from_its_worker_to_its_end(autojump_clock:
     assert {"init_container": 1, "container": 1} == figures.started
     assert ("init_container", 0, "Completed") in node.statuses.ended
     assert (1, 1) == (figures.worker_starts.count, figures.containers.count)
-    assert {"create", "sync", "kill"} <= figures.attempts.keys()
-    assert 1 == figures.attempts["create"].count
+    assert {"create", "sync", "kill"} <= figures.syncs.keys()
+    assert 1 == figures.syncs["create"].count
     assert {"": 1} == {handler: spread.count for handler, spread in figures.sandboxes.items()}
     assert {"update", "destroy"} == figures.cgroups.keys()
     assert 1 == node.startups.seconds.count
@@ -75,7 +75,7 @@ async def test_what_is_edited_is_updated_and_what_nobody_wanted_is_an_orphan(aut
     async with bench.agent(pod("old"), pod("web")) as node:
         await until(lambda: {phase(node, "uid-web"), phase(node, "uid-old")} == {"Running"})
         node.slots["file"].put(Snapshot((pod("old"), pod("web", priority=7))))
-        await until(lambda: "update" in node.figures.attempts)
+        await until(lambda: "update" in node.figures.syncs)
     async with bench.agent(pod("web", priority=7)) as node:
         await until(lambda: node.figures.orphans == 1)
         assert Work("terminating", "runtime_only", "unknown") in tally(node, in_cluster=False).working

@@ -104,7 +104,7 @@ async def test_a_directory_that_cannot_be_made_is_reported(monkeypatch: pytest.M
     assert ["FailedToMakePodDataDirectories"] == place.events.reasons
 
 
-async def test_a_disk_that_does_not_answer_ends_the_attempt(
+async def test_a_disk_that_does_not_answer_ends_the_sync(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
     async def hang(_: str) -> None:
@@ -136,7 +136,7 @@ async def test_the_cgroup_comes_before_the_volumes_and_does_for_what_was(autojum
         pytest.param(["ensure"], 2 * ["FailedMount"], "set up", VolumeFailed("FailedMount", "one", "another")),
     ],
 )
-async def test_what_is_not_ready_is_reported_and_ends_the_attempt(
+async def test_what_is_not_ready_is_reported_and_ends_the_sync(
     done: list[str], reasons: list[str], step: str, error: PodSyncError, autojump_clock: MockClock
 ) -> None:
     place = Place()

@@ -1,5 +1,5 @@
 """Stopping containers: together, each with its own grace; what is gone is stopped. A sandbox stays while a container
-in it may run, and a grace that has begun goes on at the next attempt."""
+in it may run, and a grace that has begun goes on at the next sync."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ async def test_a_container_that_cannot_be_stopped_goes_with_its_sandbox_when_its
         await trio.sleep(10)
 
 
-async def test_an_attempt_that_is_given_up_has_used_its_grace_too(autojump_clock: MockClock) -> None:
+async def test_a_sync_that_is_given_up_has_used_its_grace_too(autojump_clock: MockClock) -> None:
     runtime = Restarting((100, LOST))
     ending = killer(runtime)
 
@@ -272,7 +272,7 @@ def sidecar(name: str, lifecycle: k8s.Lifecycle | None = None) -> k8s.Container:
     return container(name, restart_policy="Always", lifecycle=lifecycle)
 
 
-async def test_an_attempt_of_less_than_a_second_uses_grace_too(autojump_clock: MockClock) -> None:
+async def test_a_sync_of_less_than_a_second_uses_grace_too(autojump_clock: MockClock) -> None:
     runtime = Restarting(*[(0.5, LOST)] * 5)
     ending = killer(runtime)
 
@@ -340,11 +340,11 @@ async def test_a_sidecar_has_its_turn_when_a_main_container_is_past_stopping(aut
 
 
 @pytest.mark.parametrize(
-    ("attempts", "seconds", "error"),
+    ("syncs", "seconds", "error"),
     [(16, 0, LOST), (2, 150, RuntimeTimeout("late"))],
 )
 async def test_a_container_whose_stops_are_not_answered_while_others_are_goes_with_its_sandbox(
-    attempts: int, seconds: float, error: RuntimeCallError, autojump_clock: MockClock
+    syncs: int, seconds: float, error: RuntimeCallError, autojump_clock: MockClock
 ) -> None:
     runtime, tried = Restarting(*[(seconds, error)] * 30), 0
     ending = killer(runtime)
@@ -355,7 +355,7 @@ async def test_a_container_whose_stops_are_not_answered_while_others_are_goes_wi
         tried += 1
         await trio.sleep(10)  # and then it was listed again
 
-    assert attempts == tried
+    assert syncs == tried
 
 
 @pytest.mark.parametrize("grace", [30, 600])

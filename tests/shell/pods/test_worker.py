@@ -77,7 +77,7 @@ async def lives(worker: PodWorker, seconds: float) -> None:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
-async def test_how_an_attempt_ended_decides_when_the_next_begins(
+async def test_how_a_sync_ended_decides_when_the_next_begins(
     outcome: Outcome | Exception, least: float, most: float, autojump_clock: MockClock
 ) -> None:
     script = Script([outcome])
@@ -136,7 +136,7 @@ async def test_a_change_of_state_is_followed_at_once(autojump_clock: MockClock) 
     assert began == trio.current_time()
 
 
-async def test_a_request_during_an_attempt_is_acted_on_after_it(autojump_clock: MockClock) -> None:
+async def test_a_request_during_a_sync_is_acted_on_after_it(autojump_clock: MockClock) -> None:
     script = Script(takes_seconds=5)
     worker = worker_of(script)
     async with trio.open_nursery() as nursery:
@@ -177,7 +177,7 @@ async def test_grace_only_shrinks_and_shrinking_interrupts(autojump_clock: MockC
     assert ["sync", "terminate 20", "terminate 5", "terminate 1"] == script.told
 
 
-async def test_a_pod_stopped_before_its_first_attempt_is_finished_without_one(autojump_clock: MockClock) -> None:
+async def test_a_pod_stopped_before_its_first_sync_is_finished_without_one(autojump_clock: MockClock) -> None:
     script = Script()
     worker = worker_of(script)
     worker.ask(Stop(StopReason.REMOVED))
@@ -186,7 +186,7 @@ async def test_a_pod_stopped_before_its_first_attempt_is_finished_without_one(au
     assert [] == script.told
 
 
-async def test_a_pod_that_exists_already_is_stopped_even_before_its_first_attempt(autojump_clock: MockClock) -> None:
+async def test_a_pod_that_exists_already_is_stopped_even_before_its_first_sync(autojump_clock: MockClock) -> None:
     script = Script()
     worker = PodWorker(pod("web"), Syncing(), script, BOUNDS, random.Random(1), PodFigures())
     worker.ask(Stop(StopReason.DELETED))
@@ -195,7 +195,7 @@ async def test_a_pod_that_exists_already_is_stopped_even_before_its_first_attemp
     assert ["terminate 30", "clean up"] == script.told
 
 
-async def test_each_attempt_sees_the_world_as_it_is_after_the_one_before(autojump_clock: MockClock) -> None:
+async def test_each_sync_sees_the_world_as_it_is_after_the_one_before(autojump_clock: MockClock) -> None:
     script = Script(takes_seconds=5)
     worker = worker_of(script)
     await lives(worker, 200)
@@ -205,7 +205,7 @@ async def test_each_attempt_sees_the_world_as_it_is_after_the_one_before(autojum
         assert began + 5 <= since < began + 5.001
 
 
-async def test_an_attempt_that_did_nothing_is_not_waited_for_to_show(autojump_clock: MockClock) -> None:
+async def test_a_sync_that_did_nothing_is_not_waited_for_to_show(autojump_clock: MockClock) -> None:
     script = Script([Outcome.AGAIN, Outcome.IDLE, Outcome.IDLE, Outcome.AGAIN], takes_seconds=5)
     await lives(worker_of(script), 500)
 
@@ -213,7 +213,7 @@ async def test_an_attempt_that_did_nothing_is_not_waited_for_to_show(autojump_cl
     assert -math.inf == first < acted == idle == idle_again < acted_again
 
 
-async def test_before_a_pod_is_stopped_it_is_looked_at_for_what_the_interrupted_attempt_made(
+async def test_before_a_pod_is_stopped_it_is_looked_at_for_what_the_interrupted_sync_made(
     autojump_clock: MockClock,
 ) -> None:
     script = Script(takes_seconds=5)
@@ -227,7 +227,7 @@ async def test_before_a_pod_is_stopped_it_is_looked_at_for_what_the_interrupted_
     assert 1.0 <= script.sinces[1] < 1.001
 
 
-async def test_an_attempt_that_ends_just_as_it_is_interrupted_does_not_count(autojump_clock: MockClock) -> None:
+async def test_a_sync_that_ends_just_as_it_is_interrupted_does_not_count(autojump_clock: MockClock) -> None:
     script = Script()
     worker = worker_of(script)
 
@@ -267,7 +267,7 @@ async def test_the_newest_configuration_is_acted_on_though_it_came_while_waiting
     assert [edited] == seen
 
 
-async def test_a_bug_in_an_attempt_is_logged_counted_and_tried_again(
+async def test_a_bug_in_a_sync_is_logged_counted_and_tried_again(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     script = Script([KeyError("oops")])
@@ -313,7 +313,7 @@ async def fails_when_cancelled(error: Exception) -> None:
 
 
 async def is_deleted_during(sync: Callable[..., Awaitable[Outcome]]) -> tuple[Script, PodWorker]:
-    """A pod that is deleted a second after an attempt was begun which does this."""
+    """A pod that is deleted a second after a sync was begun which does this."""
     script = Script()
     script.sync = sync  # type: ignore[method-assign]
     worker = worker_of(script)
@@ -324,7 +324,7 @@ async def is_deleted_during(sync: Callable[..., Awaitable[Outcome]]) -> tuple[Sc
     return script, worker
 
 
-async def test_a_bug_that_shows_when_the_attempt_is_interrupted_stays_the_pods_own(
+async def test_a_bug_that_shows_when_the_sync_is_interrupted_stays_the_pods_own(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def sync(newest: object, observed: object) -> Outcome:
@@ -341,7 +341,7 @@ async def test_a_bug_that_shows_when_the_attempt_is_interrupted_stays_the_pods_o
     assert "a bug in its worker" in caplog.text
 
 
-async def test_an_invariant_broken_in_an_interrupted_attempt_is_let_through(autojump_clock: MockClock) -> None:
+async def test_an_invariant_broken_in_an_interrupted_sync_is_let_through(autojump_clock: MockClock) -> None:
     async def sync(newest: object, observed: object) -> Outcome:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(fails_when_cancelled, InvariantBroken("x"))
@@ -391,7 +391,7 @@ async def test_what_cannot_be_taken_down_is_logged_once_and_again_for_another_re
     assert 18 == len(script.calls)
 
 
-async def test_an_attempt_at_a_pod_that_runs_tells_of_its_failure_by_events_alone(
+async def test_a_sync_at_a_pod_that_runs_tells_of_its_failure_by_events_alone(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     await lives(worker_of(Script([VolumeFailed("FailedMount", "m")])), 20)
@@ -403,10 +403,10 @@ async def test_what_a_worker_does_is_reported_in_words(autojump_clock: MockClock
     worker = worker_of(Script([PodSyncError("R", "m")]))
     await lives(worker, 1)
 
-    assert "<PodWorker default/web Syncing after 1 attempts>" == repr(worker)
+    assert "<PodWorker default/web Syncing after 1 syncs>" == repr(worker)
     statistics = worker.statistics()
     assert (1, 1, "R: m", None) == (
-        statistics.attempts,
+        statistics.syncs,
         statistics.failures,
         statistics.last_error,
         statistics.busy_since,
@@ -414,7 +414,7 @@ async def test_what_a_worker_does_is_reported_in_words(autojump_clock: MockClock
     assert not isinstance(statistics.state, Terminating)
 
 
-async def test_what_probes_conclude_is_shown_in_the_middle_of_an_attempt_and_acted_on_after_it(
+async def test_what_probes_conclude_is_shown_in_the_middle_of_a_sync_and_acted_on_after_it(
     autojump_clock: MockClock,
 ) -> None:
     script = Script(takes_seconds=30)
@@ -425,7 +425,7 @@ async def test_what_probes_conclude_is_shown_in_the_middle_of_an_attempt_and_act
         assert [0, 30] == [round(at - script.times[0]) for at in script.times]
 
 
-async def test_between_attempts_the_next_one_shows_it(autojump_clock: MockClock) -> None:
+async def test_between_syncs_the_next_one_shows_it(autojump_clock: MockClock) -> None:
     script = Script()
     async with ten_seconds_at_work(script) as worker:
         worker.probe_result_changed()
@@ -433,7 +433,7 @@ async def test_between_attempts_the_next_one_shows_it(autojump_clock: MockClock)
         assert ([], 2) == (script.shown, len(script.calls))
 
 
-async def test_a_readiness_gate_is_shown_without_an_attempt(autojump_clock: MockClock) -> None:
+async def test_a_readiness_gate_is_shown_without_a_sync(autojump_clock: MockClock) -> None:
     script = Script()
     async with ten_seconds_at_work(script) as worker:
         edited = pod("web", grace=3)
@@ -442,7 +442,7 @@ async def test_a_readiness_gate_is_shown_without_an_attempt(autojump_clock: Mock
         assert (["uid-web"], 1, edited) == (script.shown, len(script.calls), worker.pod)
 
 
-async def test_an_attempt_that_began_without_a_gates_condition_is_followed_by_another(
+async def test_a_sync_that_began_without_a_gates_condition_is_followed_by_another(
     autojump_clock: MockClock,
 ) -> None:
     script = Script(takes_seconds=30)

@@ -78,7 +78,7 @@ async def test_who_was_stopped_serves_no_more_though_the_next_one_answers_at_its
     subject.probes.stopped("one")
     assert (FAILURE, 2) == (subject.probes.verdicts.readiness["one"], subject.changes)
 
-    subject.look(seen("one"))  # what the attempt that stopped it had observed before
+    subject.look(seen("one"))  # what the sync that stopped it had observed before
     assert subject.probes.subject_to_probe(READY) is None
     subject.probes.record_result(READY, "one", SUCCESS)
     assert (FAILURE, 2) == (subject.probes.verdicts.readiness["one"], subject.changes)

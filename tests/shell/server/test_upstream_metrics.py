@@ -83,7 +83,7 @@ async def test_a_node_of_a_cluster_shows_every_metric_that_needs_nothing_special
 def busy() -> Any:
     """Figures of a node on which everything happened."""
     pods, pulls, volumes, api = PodFigures(), PullFigures(), VolumeFigures(), ApiFigures()
-    pods.attempts["create"].add(1)
+    pods.syncs["create"].add(1)
     pods.cgroups["update"].add(1)
     pods.sandboxes["kata"].add(1)
     pods.sandbox_failures["kata"] += 1

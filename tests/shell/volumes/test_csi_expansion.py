@@ -49,8 +49,8 @@ def enlarge_claim(bench: CsiNodeBench) -> None:
     )
 
 
-async def attempt(volumes: DiskVolumes, uid: str = "12345678") -> None:
-    """One attempt at the pod, long enough after the last, and what comes of it."""
+async def sync(volumes: DiskVolumes, uid: str = "12345678") -> None:
+    """One sync of the pod, long enough after the last, and what comes of it."""
     await trio.sleep(LOOK_SECONDS)
     await volumes.set_up(claiming(uid))
     await trio.testing.wait_all_tasks_blocked()
@@ -68,11 +68,11 @@ async def test_a_volume_is_expanded_under_its_pod_and_claim_and_events_show_it(
     autojump_clock: MockClock, bench: CsiNodeBench
 ) -> None:
     async with bench.life() as volumes:
-        await attempt(volumes)
+        await sync(volumes)
         assert 0 == expansions(bench)
         enlarge_claim(bench)
-        await attempt(volumes)
-        await attempt(volumes)
+        await sync(volumes)
+        await sync(volumes)
 
     assert (1, {"handle": 2 * MIB}) == (expansions(bench), bench.driver.sizes)
     assert ({"storage": "2Mi"}, {}, ()) == (
@@ -89,13 +89,13 @@ async def test_a_claim_is_looked_at_seldom_however_often_its_pod_is_attempted(
     autojump_clock: MockClock, bench: CsiNodeBench
 ) -> None:
     async with bench.life() as volumes:
-        await attempt(volumes)
+        await sync(volumes)
         enlarge_claim(bench)
         for _ in range(3):
             await volumes.set_up(claiming())
             await trio.testing.wait_all_tasks_blocked()
         assert 0 == expansions(bench)
-        await attempt(volumes)
+        await sync(volumes)
 
     assert 1 == expansions(bench)
 
@@ -105,11 +105,11 @@ async def test_what_another_node_wrote_to_the_claim_is_done_here_too(
 ) -> None:
     bench.cluster.claim_modes = ("ReadWriteMany",)
     async with bench.life() as volumes:
-        await attempt(volumes)
+        await sync(volumes)
         enlarge_claim(bench)
         bench.cluster.claimed = k8s.PersistentVolumeClaimStatus(phase="Bound", capacity={"storage": "2Mi"})
-        await attempt(volumes)
-        await attempt(volumes)
+        await sync(volumes)
+        await sync(volumes)
 
     assert (1, []) == (expansions(bench), bench.cluster.claim_told)
 
@@ -126,11 +126,11 @@ async def test_a_driver_that_says_no_is_asked_again_unless_it_never_will(
     autojump_clock: MockClock, bench: CsiNodeBench, times: int, state: str, code: str
 ) -> None:
     async with bench.life() as volumes:
-        await attempt(volumes)
+        await sync(volumes)
         enlarge_claim(bench)
         bench.driver.failing = DriverFailed(code, "no")
-        await attempt(volumes)
-        await attempt(volumes)
+        await sync(volumes)
+        await sync(volumes)
 
     assert (times, {"storage": state}) == (expansions(bench), bench.cluster.claimed.allocated_resource_statuses)
     why = f"rpc error: code = {code} desc = no"
@@ -141,11 +141,11 @@ async def test_a_driver_that_says_no_is_asked_again_unless_it_never_will(
 
 async def test_a_driver_that_hangs_holds_up_nobody(autojump_clock: MockClock, bench: CsiNodeBench) -> None:
     async with bench.life() as volumes:
-        await attempt(volumes)
+        await sync(volumes)
         enlarge_claim(bench)
         bench.driver.answering = trio.Event()
         began = trio.current_time()
-        await attempt(volumes)
+        await sync(volumes)
         assert LOOK_SECONDS == trio.current_time() - began
         await trio.sleep(121)
 
@@ -165,16 +165,16 @@ async def test_a_volume_that_cannot_be_expanded_in_use_is_expanded_between_two_p
 ) -> None:
     bench.driver.expands_in_use = False
     async with bench.life() as volumes:
-        await attempt(volumes)
+        await sync(volumes)
         enlarge_claim(bench)
         for _ in range(3):
-            await attempt(volumes)
+            await sync(volumes)
         assert (1, {"storage": "1Mi"}) == (expansions(bench), bench.cluster.claimed.capacity)
         assert ["VolumeResizeFailed"] == [reason for reason, _ in told(bench, "12345678")]
         await volumes.tear_down("12345678")
         await volumes.set_up(claiming("87654321"))
         assert ["expand handle", "publish handle"] == bench.driver.calls[-2:], "before the pod has it"
-        await attempt(volumes, "87654321")
+        await sync(volumes, "87654321")
 
     assert (2, {"storage": "2Mi"}, ()) == (
         expansions(bench),
@@ -198,7 +198,7 @@ async def test_a_pod_starts_though_its_volume_is_not_expanded_before(
         await volumes.set_up(claiming())
         assert BEFORE_USE_SECONDS_MAX == trio.current_time() - began
         assert ["stage handle", "expand True", "publish handle"] == bench.driver.calls
-        await attempt(volumes)
+        await sync(volumes)
 
     assert "expand False" == bench.driver.calls[-1], "it may be expanded later"
 
@@ -208,7 +208,7 @@ async def test_what_another_pod_has_does_not_keep_a_pod_waiting_for_its_expansio
 ) -> None:
     bench.driver.expands_in_use = False
     async with bench.life() as volumes:
-        await attempt(volumes)
+        await sync(volumes)
         enlarge_claim(bench)
         await volumes.set_up(claiming("87654321"))
         assert 0 == expansions(bench)
@@ -230,7 +230,7 @@ async def test_a_look_that_outlives_its_pod_does_not_ask_for_what_was_undone(
         return await answer(*args)
 
     async with bench.life() as volumes:
-        await attempt(volumes)
+        await sync(volumes)
         enlarge_claim(bench)
         monkeypatch.setattr(bench.cluster, asked_for, slowly)
         await trio.sleep(LOOK_SECONDS)
@@ -299,8 +299,8 @@ async def test_a_driver_that_cannot_expand_is_not_asked_and_nor_is_the_cluster(
     enlarge_claim(bench)
     try:
         async with bench.life() as volumes:
-            await attempt(volumes)
-            await attempt(volumes)
+            await sync(volumes)
+            await sync(volumes)
     finally:
         bench.close()
 
@@ -309,12 +309,12 @@ async def test_a_driver_that_cannot_expand_is_not_asked_and_nor_is_the_cluster(
 
 async def test_what_no_pod_has_any_more_is_forgotten(autojump_clock: MockClock, bench: CsiNodeBench) -> None:
     async with bench.life() as volumes:
-        await attempt(volumes)
+        await sync(volumes)
         await volumes.tear_down("12345678")
         # Whoever grew it meanwhile, it is staged again as it is.
         bench.cluster.claim_modes = ("ReadWriteMany",)
         bench.cluster.spec = {"capacity": {"storage": "2Mi"}}
         bench.cluster.claimed = k8s.PersistentVolumeClaimStatus(phase="Bound", capacity={"storage": "2Mi"})
-        await attempt(volumes)
+        await sync(volumes)
 
     assert 0 == expansions(bench)

@@ -467,7 +467,7 @@ async def test_a_pod_keeps_what_it_was_given_when_there_is_no_room_for_more(
     assert "stays as it was: [Errno 28] no room for" in caplog.text
 
 
-async def test_volumes_that_a_pod_has_keep_no_attempt_waiting_however_many_hang(
+async def test_volumes_that_a_pod_has_keep_no_sync_waiting_however_many_hang(
     volumes: DiskVolumes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"c{number}" for number in range(6)]

@@ -62,7 +62,7 @@ def hanging(uid: str = UID) -> Pod:
 
 
 async def give_up(volumes: DiskVolumes, mounts: HangingMounts) -> None:
-    """An attempt that ends while the mount hangs, and nothing else of it: the other volume is ready."""
+    """A sync that ends while the mount hangs, and nothing else of it: the other volume is ready."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(volumes.set_up, hanging())
         await trio.to_thread.run_sync(mounts.begun.wait)
@@ -161,7 +161,7 @@ async def test_its_pod_can_go_meanwhile_and_what_comes_late_finds_no_place(
     assert {} == mounts.mounted
 
 
-async def test_once_it_answers_the_next_attempt_finds_it_mounted(volumes: DiskVolumes, mounts: HangingMounts) -> None:
+async def test_once_it_answers_the_next_sync_finds_it_mounted(volumes: DiskVolumes, mounts: HangingMounts) -> None:
     await give_up(volumes, mounts)
     mounts.answer.set()
     with trio.fail_after(60):

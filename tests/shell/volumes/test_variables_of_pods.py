@@ -191,11 +191,11 @@ async def test_a_manifests_object_that_changes_reaches_the_volumes_and_goes_with
     async with bench.agent() as node:
         node.slots["file"].put(Snapshot((mounting, other), objects=(SETTINGS,)))
         await until(lambda: bench.running() == ["main", "main"])
-        attempts = {worker.pod.metadata.name: worker.statistics().attempts for worker in node.workers}
+        syncs = {worker.pod.metadata.name: worker.statistics().syncs for worker in node.workers}
         changed = k8s.ConfigMap(metadata=SETTINGS.metadata, data={"k": "2"})
         node.slots["file"].put(Snapshot((mounting, other), objects=(changed,)))
         await until(lambda: content() == [b"2"], 3)
-        assert attempts["other"] == node.workers.worker("uid-other").statistics().attempts
+        assert syncs["other"] == node.workers.worker("uid-other").statistics().syncs
 
         node.slots["file"].put(Snapshot((mounting, other)))
         await trio.sleep(30)

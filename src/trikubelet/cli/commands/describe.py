@@ -1,7 +1,7 @@
 """``trikubelet describe KIND [NAME…]``: everything about a thing that helps to see why it is as it is.
 
 kubectl's layout, and what only the node knows: of a pod the faults of its manifest, for then what runs is not what the
-file says, attempts of the agent that fail or take long, and why the node cannot do its work; of the node its problems.
+file says, syncs of the agent that fail or take long, and why the node cannot do its work; of the node its problems.
 A name that matches nothing exactly may be the beginning of several.
 """
 

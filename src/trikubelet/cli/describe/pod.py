@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from trikubelet.server.node_view import ManifestFault, PodWork
 
-ATTEMPT_SECONDS_LONG: Final = 5.0
-"""An attempt that takes longer waits for something, and whoever looks at the pod is to know."""
+SYNC_SECONDS_LONG: Final = 5.0
+"""A sync that takes longer waits for something, and whoever looks at the pod is to know."""
 _ENDED: Final = ("Succeeded", "Failed")
 
 
@@ -166,9 +166,9 @@ def _manifest(out: Layout, faults: Sequence[ManifestFault]) -> None:
 
 def _work(out: Layout, work: PodWork | None) -> None:
     if work is not None and work.last_error:
-        out.field(0, "Last Attempt", f"failed ({work.failures} of {work.attempts}): {work.last_error}")
-    if work is not None and work.busy_seconds is not None and work.busy_seconds >= ATTEMPT_SECONDS_LONG:
-        out.field(0, "This Attempt", f"under way for {work.busy_seconds:.0f}s (number {work.attempts})")
+        out.field(0, "Last Sync", f"failed ({work.failures} of {work.syncs}): {work.last_error}")
+    if work is not None and work.busy_seconds is not None and work.busy_seconds >= SYNC_SECONDS_LONG:
+        out.field(0, "This Sync", f"under way for {work.busy_seconds:.0f}s (number {work.syncs})")
     if work is not None and work.unseen_seconds is not None:
         out.field(0, "Not Inspected", f"for {work.unseen_seconds:.0f}s: {work.unseen_because}")
 

@@ -5,7 +5,7 @@ API server's form, ``merge`` lays it over what the server has, ``equal`` says wh
 ``illegal_transitions`` finds what a status must never say, ``comes_back`` what a server may not take. ``due`` decides
 what is written to the server.
 ``deadline_left`` says when a pod's time is over, ``readiness_gates_differ`` that its readiness is out of date,
-``with_verdicts`` puts what probes and readiness gates say into a status without an attempt.
+``with_verdicts`` puts what probes and readiness gates say into a status without a sync.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A status brought up to date with the probes and readiness gates alone.
 
-An attempt at a pod may take minutes: an image is pulled, a container stops within its grace. What a probe found
+A sync of a pod may take minutes: an image is pulled, a container stops within its grace. What a probe found
 meanwhile must not wait for its end, least of all that a container which is being stopped serves no more. So the status
-last shown is corrected in what follows from the probes, and in nothing else, because the attempt will compute the rest
+last shown is corrected in what follows from the probes, and in nothing else, because the sync will compute the rest
 from the observation it began with (upstream: SetContainerReadiness and SetContainerStartup). The conditions of others
-are read again with it; where one of them is a readiness gate that is all there is to do, and no attempt is made for it.
+are read again with it; where one of them is a readiness gate that is all there is to do, and no sync is made for it.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class NodeBase(abc.ABC):
 
 class NodeStub:
 
-    def __init__(self, channel: trikubelet.cri.methods.Channel) -> None:
+    def __init__(self, channel: trikubelet.cri.methods.StubChannel) -> None:
         self.NodeStageVolume = trikubelet.cri.methods.UnaryUnaryMethod(
             channel,
             '/csi.v1.Node/NodeStageVolume',

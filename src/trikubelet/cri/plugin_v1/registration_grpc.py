@@ -41,7 +41,7 @@ class RegistrationBase(abc.ABC):
 
 class RegistrationStub:
 
-    def __init__(self, channel: trikubelet.cri.methods.Channel) -> None:
+    def __init__(self, channel: trikubelet.cri.methods.StubChannel) -> None:
         self.GetInfo = trikubelet.cri.methods.UnaryUnaryMethod(
             channel,
             '/pluginregistration.Registration/GetInfo',

@@ -391,7 +391,7 @@ class RuntimeServiceBase(abc.ABC):
 
 class RuntimeServiceStub:
 
-    def __init__(self, channel: trikubelet.cri.methods.Channel) -> None:
+    def __init__(self, channel: trikubelet.cri.methods.StubChannel) -> None:
         self.Version = trikubelet.cri.methods.UnaryUnaryMethod(
             channel,
             '/runtime.v1.RuntimeService/Version',
@@ -685,7 +685,7 @@ class ImageServiceBase(abc.ABC):
 
 class ImageServiceStub:
 
-    def __init__(self, channel: trikubelet.cri.methods.Channel) -> None:
+    def __init__(self, channel: trikubelet.cri.methods.StubChannel) -> None:
         self.ListImages = trikubelet.cri.methods.UnaryUnaryMethod(
             channel,
             '/runtime.v1.ImageService/ListImages',

@@ -1,9 +1,10 @@
-"""What a pod worker can try: sync, terminate, clean up.
+"""A sync of a pod: towards its configuration, to its end, or of what it leaves (upstream: SyncPod,
+SyncTerminatingPod, SyncTerminatedPod).
 
-Each is one pass from facts to actions: from an observation newer than the last attempt, compute and publish the
-status, plan, carry out. Whoever acted asks for an on-demand relist of the pod, so the next pass sees the result without
-waiting for the clock. Nothing is remembered between attempts but notes, which a restart of the agent may lose: the
-parts that are joined here own them.
+Each is one pass from facts to actions: from an observation newer than the last sync, compute and publish the status,
+plan, carry out. Whoever acted asks for an on-demand relist of the pod, so the next pass sees the result without waiting
+for the clock. Nothing is remembered between syncs but notes, which a restart of the agent may lose: the parts that are
+joined here own them.
 
     observations ─► publisher: status ─► preparation ─► core.actions plans ─► resizing, carry_out ─► publisher: status
 """
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class PodAttempts:
-    """Owns no state. Joins the parts for one pod's attempts; shared by all workers."""
+class PodSyncer:
+    """Owns no state. Joins the parts for one pod's syncs; shared by all workers."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class PodAttempts:
         left = self.seconds_left(pod)
         with trio.move_on_after(math.inf if left is None else left):
             return await self._reconcile(pod, observed, status)
-        # A hook or a pull that hangs does not hold the pod's own deadline off; the next attempt reports it.
+        # A hook or a pull that hangs does not hold the pod's own deadline off; the next sync reports it.
         return Outcome.AGAIN
 
     async def _reconcile(self, pod: k8s.Pod, observed: PodObservation, status: k8s.PodStatus) -> Outcome:
@@ -156,7 +157,7 @@ class PodAttempts:
         return self._publisher.seconds_left(pod)
 
     def publish_readiness(self, pod: k8s.Pod) -> None:
-        """Publish what probes and readiness gates say now, in the middle of an attempt or without one."""
+        """Publish what probes and readiness gates say now, in the middle of a sync or without one."""
         self._publisher.publish_readiness(pod)
 
     def begin_despite_leftovers(self, uid: str) -> None:

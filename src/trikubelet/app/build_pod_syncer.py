@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trikubelet.kit.turnstile import Turnstile
-from trikubelet.pods.attempts import PodAttempts
 from trikubelet.pods.carry_out import CarryOut
 from trikubelet.pods.container_configs import ContainerConfigs
 from trikubelet.pods.container_creator import ContainerCreator
@@ -13,6 +12,7 @@ from trikubelet.pods.crash_backoffs import CrashBackoffs
 from trikubelet.pods.hooks import Hooks
 from trikubelet.pods.making_paces import MakingPaces
 from trikubelet.pods.observations import Observations
+from trikubelet.pods.pod_syncer import PodSyncer
 from trikubelet.pods.preparation import Preparation
 from trikubelet.pods.references import References
 from trikubelet.pods.resizing import Resizing
@@ -22,16 +22,16 @@ from trikubelet.pods.start import ContainerStarter
 from trikubelet.pods.status_publisher import StatusPublisher
 from trikubelet.pods.stop import PodKiller
 from trikubelet.pods.termination_messages import TerminationMessages
-from trikubelet.pods.traced import TracedAttempts, TracedPuller
+from trikubelet.pods.traced import TracedPodSyncer, TracedPuller
 from trikubelet.pods.waiting_reasons import WaitingReasons
 
 if TYPE_CHECKING:
     from trikubelet.app.shared_parts import SharedParts
-    from trikubelet.pods.worker import Attempts
+    from trikubelet.pods.worker import Syncer
 
 
-def build_attempts(parts: SharedParts) -> Attempts:
-    """Join what an attempt consists of. Nothing runs yet."""
+def build_pod_syncer(parts: SharedParts) -> Syncer:
+    """Join what a sync consists of. Nothing runs yet."""
     ports, bounds, events, figures = parts.ports, parts.bounds, parts.events, parts.figures
     reasons = WaitingReasons()
     hooks = Hooks(ports.runtime, ports.handlers, parts.host_ips, events, figures)
@@ -47,7 +47,7 @@ def build_attempts(parts: SharedParts) -> Attempts:
         bounds=bounds,
         figures=figures,
     )
-    attempts = PodAttempts(
+    syncer = PodSyncer(
         observations=Observations(parts.cache, parts.pleg, ports.files),
         publisher=StatusPublisher(
             statuses=parts.statuses,
@@ -77,7 +77,7 @@ def build_attempts(parts: SharedParts) -> Attempts:
         carry_out=_build_carry_out(parts, hooks, killer, reasons),
         killer=killer,
     )
-    return attempts if parts.spans is None else TracedAttempts(attempts, parts.spans)
+    return syncer if parts.spans is None else TracedPodSyncer(syncer, parts.spans)
 
 
 def _build_carry_out(parts: SharedParts, hooks: Hooks, killer: PodKiller, reasons: WaitingReasons) -> CarryOut:

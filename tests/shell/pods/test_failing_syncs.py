@@ -1,4 +1,4 @@
-"""What an attempt does when the disk takes nothing, or when it takes too long: told where a user looks, and no bug."""
+"""What a sync does when the disk takes nothing, or when it takes too long: told where a user looks, and no bug."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_a_sub_path_that_cannot_be_had_keeps_its_container_waiting(
             await until(lambda: waiting(node, "uid-web").reason == "CreateContainerConfigError")
             assert told in waiting(node, "uid-web").message
             patch.undo()
-            await until(lambda: phase(node, "uid-web") == "Running", 200)  # one attempt more may hang
+            await until(lambda: phase(node, "uid-web") == "Running", 200)  # one sync more may hang
 
 
 def with_tools(image: str) -> Pod:
@@ -174,7 +174,7 @@ async def test_a_deadline_is_met_while_a_container_backs_off(seconds: int, autoj
         assert seconds == pytest.approx(trio.current_time() - began, abs=2)
 
 
-async def test_a_deadline_that_passes_during_a_slow_attempt_is_met_right_after_it(
+async def test_a_deadline_that_passes_during_a_slow_sync_is_met_right_after_it(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench()
