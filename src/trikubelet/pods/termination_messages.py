@@ -2,7 +2,7 @@
 
     read: read from the disk, once per container, for one that has ended says nothing new ─► of: for every status
 
-Whoever attempts something has what is new read before it makes a status (``pods.attempts``), since the files are
+Who is about to sync a pod has what is new read before it makes a status (``pods.pod_syncer``), since the files are
 containers' own and the logs' disk may be anybody's. One that hangs costs its pods a moment, and their messages until it
 answers. Of a pod with containers that have ended only those that are still there are remembered.
 """
