@@ -22,8 +22,8 @@ PIECES_MAX: Final = 100
 """At a time, some milliseconds. An ordinary pod has fewer."""
 
 
-class Turns:
-    """Owns how many pieces were done since others had their turn."""
+class Checkpoints:
+    """Owns how many pieces were done since the last checkpoint."""
 
     def __init__(self) -> None:
         self._pieces = 0
@@ -45,7 +45,7 @@ def children(directory: Path) -> Iterator[str]:
                 yield entry.name
 
 
-async def kill_all(directory: Path, turns: Turns) -> None:
+async def kill_all(directory: Path, checkpoints: Checkpoints) -> None:
     """Kill every process in a cgroup and below. Raises OSError where the agent's own is among them: then somebody put
     the agent into a pod."""
     found = [directory]
@@ -56,32 +56,32 @@ async def kill_all(directory: Path, turns: Turns) -> None:
             if pid > 0:  # 0 is a process of a PID namespace that is not visible here
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            await turns.piece()
-        await _add_children(found, one, turns)
+            await checkpoints.piece()
+        await _add_children(found, one, checkpoints)
 
 
-async def remove_all(directory: Path, turns: Turns) -> None:
+async def remove_all(directory: Path, checkpoints: Checkpoints) -> None:
     """Remove a cgroup with those below it. Raises OSError while a process in one has not ended."""
-    for one in reversed(await _with_those_below(directory, turns)):
+    for one in reversed(await _with_those_below(directory, checkpoints)):
         with suppress(FileNotFoundError):  # systemd may be quicker
             one.rmdir()
-        await turns.piece()
+        await checkpoints.piece()
 
 
-async def _with_those_below(directory: Path, turns: Turns) -> list[Path]:
+async def _with_those_below(directory: Path, checkpoints: Checkpoints) -> list[Path]:
     """A cgroup and all below it, each before its children. Not by recursion: a container that may make cgroups can nest
     them deeper than Python's stack."""
     found = [directory]
     for one in found:  # it grows meanwhile
-        await _add_children(found, one, turns)
+        await _add_children(found, one, checkpoints)
     return found
 
 
-async def _add_children(found: list[Path], one: Path, turns: Turns) -> None:
+async def _add_children(found: list[Path], one: Path, checkpoints: Checkpoints) -> None:
     for name in children(one):
         found.append(one / name)
-        await turns.piece()
-    await turns.piece()
+        await checkpoints.piece()
+    await checkpoints.piece()
 
 
 def _processes(directory: Path) -> list[int]:

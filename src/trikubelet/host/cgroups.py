@@ -25,7 +25,7 @@ import trio
 from trikubelet.core.containers.cgroup_values import asked, class_settings, class_sums, pod_settings
 from trikubelet.core.containers.cgroups import SYSTEMD, cgroup_below, class_cgroup, parts, pod_cgroup, uid_of
 from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED
-from trikubelet.host.cgroup_removal import Turns, children, kill_all, remove_all
+from trikubelet.host.cgroup_removal import Checkpoints, children, kill_all, remove_all
 from trikubelet.host.examination import is_by_systemd
 from trikubelet.host.mounts import parse_mountinfo, read_mountinfo
 from trikubelet.host.slices import Slices
@@ -173,16 +173,16 @@ class KernelPodCgroups:
 
     async def remove(self, uid: str) -> None:
         """Remove the pod's cgroup wherever there is one, killing what is left in it. Raises CgroupFailed."""
-        turns = Turns()
+        checkpoints = Checkpoints()
         self._removing[uid] += 1
         try:
             for directory in self._of_pod(uid):
-                await kill_all(directory, turns)
+                await kill_all(directory, checkpoints)
             if self._slices is not None:
                 for unit in self._units(uid, self._slices):
                     await self._slices.release(unit)
             for directory in self._of_pod(uid):
-                await remove_all(directory, turns)
+                await remove_all(directory, checkpoints)
             self._asked.pop(uid, None)
             if self._weighed != self._asked:  # also where an earlier sync failed after this point
                 await self._weigh()

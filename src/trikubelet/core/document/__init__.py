@@ -42,9 +42,9 @@ def parse_documents(text: str | bytes, source: str) -> tuple[list[Document], lis
     if _JSON.match(text) and not _MARKER.search(text):
         json_text.read(text, source, documents, faults)
     else:
-        brought = yaml_text.Brought()
+        aliased = yaml_text.AliasBytes()
         for line, chunk in _chunks(text):
-            yaml_text.read(chunk, line, source, documents, faults, brought)
+            yaml_text.read(chunk, line, source, documents, faults, aliased)
         if faults and not documents and source.endswith(_JSON_NAME):
             in_json: list[Fault] = []  # of what its author holds for JSON nobody should say that it is no YAML
             json_text.read(text, source, [], in_json)

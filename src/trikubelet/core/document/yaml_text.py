@@ -70,7 +70,7 @@ class _Size(NamedTuple):
         return _Size(self.values + other.values, self.octets + other.octets)
 
 
-class Brought:
+class AliasBytes:
     """Owns how many bytes aliases brought into the documents of one text so far."""
 
     def __init__(self) -> None:
@@ -86,15 +86,15 @@ class _Anchored(NamedTuple):
 
 
 def read(
-    text: str, lines_before: int, source: str, documents: list[Document], faults: list[Fault], brought: Brought
+    text: str, lines_before: int, source: str, documents: list[Document], faults: list[Fault], aliased: AliasBytes
 ) -> None:
     """Add the documents and faults of a text that begins after ``lines_before`` lines of its source to the lists, and
-    what aliases brought into those documents to ``brought``."""
+    what aliases brought into those documents to ``aliased``."""
     events = yaml.parse(text, Loader=yaml.CSafeLoader)
     try:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
-                _read_document(events, lines_before, source, documents, faults, brought)
+                _read_document(events, lines_before, source, documents, faults, aliased)
     except _Broken as wrong:
         faults.append(wrong.fault(source, lines_before))
     except yaml.MarkedYAMLError as wrong:
@@ -111,15 +111,15 @@ def _read_document(
     source: str,
     documents: list[Document],
     faults: list[Fault],
-    brought: Brought,
+    aliased: AliasBytes,
 ) -> None:
-    reader = _Reader(events, lines_before, brought.octets)
+    reader = _Reader(events, lines_before, aliased.octets)
     first = next(events)
     value, _ = reader.value(first, ())
     next(events)  # the document's end: a syntax error after the value surfaces here, before the value is kept
     doubles = [duplicate_key(source, *double) for double in reader.duplicates]
     if value is not None:
-        brought.octets += reader.aliased.octets  # a document that is broken is not kept: it takes nothing from others
+        aliased.octets += reader.aliased.octets  # a document that is broken is not kept: it takes nothing from others
         doubted = frozenset(place_of(double.path) for double in doubles)
         unread = frozenset(place_of(path_of(one.place)) for one in reader.unread)
         documents.append(Document(value, source, len(documents), reader.lines, doubted, unread))
