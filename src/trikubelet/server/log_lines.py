@@ -40,11 +40,11 @@ class _Open:
     time: str
     starts: bool = True
     at: Place = (0, 0)
-    parts: list[bytes] = field(default_factory=list)
-    bytes: int = 0
+    # Not a list of parts: a container that can write its log writes parts of nothing, as many as it likes.
+    text: bytearray = field(default_factory=bytearray)
 
     def piece(self, stream: str) -> Piece:
-        return Piece(self.time, stream, b"".join(self.parts), self.at, self.starts)
+        return Piece(self.time, stream, bytes(self.text), self.at, self.starts)
 
 
 class Joiner:
@@ -60,19 +60,18 @@ class Joiner:
             if record.text.endswith(b"\n"):
                 return Piece(record.time, record.stream, record.text, at)  # nearly every line is one record
             held = self._open[record.stream] = _Open(record.time)
-        held.parts.append(record.text)
-        held.bytes += len(record.text)
+        held.text += record.text
         held.at = at
         if record.text.endswith(b"\n"):
             del self._open[record.stream]
             return held.piece(record.stream)
-        if held.bytes < LINE_BYTES_MAX:
+        if len(held.text) < LINE_BYTES_MAX:
             return None
         self._open[record.stream] = _Open(held.time, starts=False)
         return held.piece(record.stream)
 
     def rest(self) -> Iterator[Piece]:
         """The lines that never ended, in the order of their last parts. Nothing is held afterwards."""
-        left = sorted(((held.at, stream) for stream, held in self._open.items() if held.parts))
+        left = sorted(((held.at, stream) for stream, held in self._open.items() if held.text))
         yield from [self._open[stream].piece(stream) for _, stream in left]
         self._open.clear()
