@@ -25,6 +25,7 @@ from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.one_pod import OnePodRuntime
+from trikubelet.cli.whole_lines import WholeLines
 from trikubelet.core.names import all_containers
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed
@@ -255,16 +256,12 @@ async def _say_who_is_silent(settings: Settings) -> int:
 
 async def _show(path: str, is_over: Callable[[], bool], before: bytes) -> None:
     """What one run of a container writes, by whole lines where others write between."""
-    torn = b""
+    lines = WholeLines(before)
     async with aclosing(read_log(path, LogQuery(follow=True), is_over)) as blocks:
         async for block in blocks:
-            if not before:
-                _write(block)
-                continue
-            *lines, torn = (torn + block).split(b"\n")
-            _write(b"".join(before + line + b"\n" for line in lines))
-    if torn:
-        _write(before + torn + b"\n")
+            _write(lines.of(block) if before else block)
+    if rest := lines.rest():
+        _write(rest + b"\n")
 
 
 def _write(said: bytes) -> None:
