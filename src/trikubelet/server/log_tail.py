@@ -7,6 +7,8 @@ parts of the other stream. So the search goes on until the first part of every o
 
 A compressed file cannot be read backwards: it is read forwards once, keeping nine bytes per record, and no more than a
 block of it at a time: what unpacks to a thousand times its size may have no newline.
+
+The search is a generator that stops after each block, for whoever runs it in threads a few blocks at a time.
 """
 
 from __future__ import annotations
@@ -16,13 +18,11 @@ from array import array
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
-import trio
-
 from trikubelet.host.logs import LogLine, parse_line
 from trikubelet.server.log_files import BROKEN, is_packed, open_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from trikubelet.server.log_lines import Place
 
@@ -70,8 +70,9 @@ class _Search:
         return not self.wanted and (not self.open or self.looked_back > LOOKBACK_BYTES_MAX)
 
 
-async def find_tail(files: Sequence[str], lines: int) -> Start:
-    """Where the last ``lines`` lines of ``files`` (oldest first) begin. A file that cannot be read has none."""
+def find_tail(files: Sequence[str], lines: int) -> Generator[None, None, Start]:
+    """Where the last ``lines`` lines of ``files`` (oldest first) begin. A file that cannot be read has none. Yields
+    after each block that was read."""
     last = len(files) - 1
     if lines <= 0:
         end = (last, _bytes_of(files[last]))
@@ -81,7 +82,7 @@ async def find_tail(files: Sequence[str], lines: int) -> Start:
         try:
             with open_log(files[number]) as file:
                 heads = _heads_of_packed(file) if is_packed(file) else _heads_back(file)
-                if await _search(heads, number, search):
+                if (yield from _search(heads, number, search)):
                     break
         except (OSError, *BROKEN):
             continue
@@ -95,12 +96,12 @@ def _bytes_of(path: str) -> int:
         return 0
 
 
-async def _search(heads: Iterator[tuple[int, str, bool] | None], number: int, search: _Search) -> bool:
+def _search(heads: Iterator[tuple[int, str, bool] | None], number: int, search: _Search) -> Generator[None, None, bool]:
     """Go through one file; whether the search is over."""
     before = 0
     for head in heads:
         if head is None:  # a block was read
-            await trio.lowlevel.checkpoint()
+            yield
             continue
         offset, stream, ends = head
         if search.take(stream, (number, offset), ends=ends, size=max(0, before - offset)):
