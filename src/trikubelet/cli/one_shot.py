@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from trikubelet.app.compose import Agent
     from trikubelet.app.settings import Settings
     from trikubelet.model.k8s import Pod
+    from trikubelet.server.node_view import LogPlace
 
 T = TypeVar("T")
 
@@ -185,7 +186,7 @@ class _OneShot:
             if place.path not in self._logs:
                 self._logs.add(place.path)
                 before = f"[{container.name}] " if len(containers) > 1 else ""
-                showing.start_soon(_show, place.path, place.is_over, before.encode())
+                showing.start_soon(_show, place, before.encode())
 
     def _warn(self, pod: Pod) -> None:
         """Say what is in the pod's way, each thing once."""
@@ -254,10 +255,10 @@ async def _say_who_is_silent(settings: Settings) -> int:
     raise AssertionError
 
 
-async def _show(path: str, is_over: Callable[[], bool], before: bytes) -> None:
+async def _show(place: LogPlace, before: bytes) -> None:
     """What one run of a container writes, by whole lines where others write between."""
     lines = WholeLines(before)
-    async with aclosing(read_log(path, LogQuery(follow=True), is_over)) as blocks:
+    async with aclosing(read_log(place.path, LogQuery(follow=True), place.is_over, place.threads)) as blocks:
         async for block in blocks:
             _write(lines.of(block) if before else block)
     if rest := lines.rest():

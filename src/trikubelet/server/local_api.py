@@ -249,4 +249,4 @@ class LocalApi:
     async def _log(self, request: Request, namespace: str, name: str, container: str) -> Response:
         query = log_query(request.query, self._clock.now_ns())
         place = await self._view.log(namespace, name, container, previous=flag(request.query, "previous"))
-        return log_of(container, place, query)
+        return await log_of(container, place, query)
