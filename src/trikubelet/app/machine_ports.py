@@ -106,7 +106,7 @@ def _csi(settings: Settings, threads: ThreadPool, chance: random.Random) -> CsiV
     from trikubelet.volumes.csi_registration import RegisteredDrivers  # noqa: PLC0415
 
     root = settings.root_dir.resolve()  # by which the kernel knows what is mounted there
-    registration = RegisteredDrivers(root / "plugins_registry", GrpcPlugins(), InotifyWatcher(threads), chance)
+    registration = RegisteredDrivers(root / "plugins_registry", GrpcPlugins(), InotifyWatcher(threads), chance, threads)
     return CsiVolumes(
         settings.node_name, registration, CsiAttachments(settings.node_name), CsiRecords(root), mounts, threads
     )
