@@ -16,6 +16,7 @@ import trio
 
 from shell.breadth import nest
 from shell.portkit import full_queue
+from shell.threadkit import AtOnce
 from trikubelet.cli import one_shot
 from trikubelet.cli.commands import run as command
 from trikubelet.cli.main import main
@@ -26,6 +27,7 @@ from trikubelet.cri.channel import open_channel
 from trikubelet.cri.runtime import CriRuntime
 from trikubelet.fake.runtime import Plan, run_fake
 from trikubelet.model.runtime_errors import NotImplementedByRuntime
+from trikubelet.server.node_view import LogPlace
 
 if TYPE_CHECKING:
     from trikubelet.cli.one_shot import Shot
@@ -232,7 +234,7 @@ async def test_a_line_without_an_end_is_not_kept(place: Path, capfdbinary: pytes
     log = place / "log"
     log.write_bytes(3001 * (b"2026-11-21T07:01:02.000000003Z stdout P " + b"x" * 999 + b"\n"))
 
-    await one_shot._show(str(log), lambda: True, b"[c0] ")
+    await one_shot._show(LogPlace(str(log), lambda: True, AtOnce()), b"[c0] ")
 
     shown = capfdbinary.readouterr().out.splitlines()
     assert 3001 * 999 == sum(len(line_) - len(b"[c0] ") for line_ in shown)
