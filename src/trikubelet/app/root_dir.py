@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.app.endpoint import INSIDE
 from trikubelet.app.paths import RUNTIME_RECORD
 from trikubelet.cri.endpoint import endpoint_at, socket_path
-from trikubelet.host.plain_file import open_plain
+from trikubelet.kit.plain_file import open_plain
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:

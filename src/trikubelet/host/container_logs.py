@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.log_rotation import PACKED, UNFINISHED, is_part
-from trikubelet.host.plain_file import open_plain
 from trikubelet.kit.disk import on_disk
+from trikubelet.kit.plain_file import open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

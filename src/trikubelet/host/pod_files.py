@@ -29,8 +29,8 @@ from trikubelet.core.log_rotation import is_finished, stem
 from trikubelet.core.names import ATTEMPT_DIGITS_MAX, pod_directory
 from trikubelet.host.logs import RECORD_BYTES_MAX, end_of_log
 from trikubelet.host.mounts import mounted_below
-from trikubelet.host.plain_file import open_plain
 from trikubelet.host.removal import remove_tree
+from trikubelet.kit.plain_file import open_plain
 from trikubelet.kit.threads import StillRunning
 from trikubelet.model.errors import StillMounted
 from trikubelet.model.names import uid_problem

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trikubelet.host.manifests import DiskManifests
-from trikubelet.host.plain_file import open_plain
+from trikubelet.kit.plain_file import open_plain
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.volumes.inside import read_file
 
