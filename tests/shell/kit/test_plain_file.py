@@ -1,4 +1,4 @@
-"""Files that say they are plain and are not: what is to be waited for is an error, for whoever reads."""
+"""Files that may be foreign: what is to be waited for, or has no end, is an error for whoever reads and writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trikubelet.host.manifests import DiskManifests
-from trikubelet.kit.plain_file import open_plain
+from trikubelet.kit.plain_file import open_plain, open_plain_to_append, put_plain, read_plain
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.volumes.inside import read_file
 
@@ -48,3 +48,45 @@ def test_what_is_there_is_read_to_its_end_and_no_further(tmp_path: Path) -> None
         assert b"x" * 15_000 == file.read(15_000)
         assert b"x" * 5_000 == file.read(15_000)
         assert b"" == file.read(1)
+
+
+def test_a_file_larger_than_its_reader_wants_is_an_error_and_costs_no_memory(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 10)
+    (tmp_path / "large").touch()
+    os.truncate(tmp_path / "large", 1 << 40)  # which no machine has the memory to hold
+
+    assert b"x" * 10 == read_plain(tmp_path / "a", 10)
+    for name, bytes_max in (("a", 9), ("large", 1000)):
+        with pytest.raises(OSError, match=f"it is larger than {bytes_max} bytes"):
+            read_plain(tmp_path / name, bytes_max)
+
+
+def test_what_is_no_plain_file_is_neither_waited_for_nor_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "endless").symlink_to("/dev/zero")
+
+    for name, why in (("pipe", "no plain file"), ("endless", "no plain file"), (".", "Is a directory")):
+        with pytest.raises(OSError, match=why):
+            read_plain(tmp_path / name, 1000)
+
+
+def test_a_pipe_is_not_appended_to_whether_it_is_read_or_not(tmp_path: Path) -> None:
+    os.mkfifo(path := tmp_path / "pipe")
+
+    with pytest.raises(OSError, match="No such device or address"):
+        open_plain_to_append(str(path), 0o600)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(OSError, match="no plain file"):
+        open_plain_to_append(str(path), 0o600)
+    os.close(reader)
+
+
+def test_a_file_is_put_in_place_whatever_lies_there_and_beside(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"gold")
+    os.mkfifo(tmp_path / "a")
+    (tmp_path / ".a.new").symlink_to(tmp_path / "elsewhere")
+    put_plain(tmp_path / "a", b"first")
+    os.mkfifo(tmp_path / ".a.new")
+    put_plain(tmp_path / "a", b"second")
+
+    assert {"a": b"second", "elsewhere": b"gold"} == {one.name: one.read_bytes() for one in tmp_path.iterdir()}

@@ -550,7 +550,7 @@ async def test_a_file_too_large_to_be_a_token_is_not_read_into_memory(tmp_path: 
     file = tmp_path / "token"
     file.write_bytes(b"x" * (FILE_BYTES_MAX + 1))
 
-    with pytest.raises(StartFailed, match="it has more than 1048576 bytes"):
+    with pytest.raises(StartFailed, match="it is larger than 1048576 bytes"):
         await shown(access_to("https://x", proof=TokenFile(str(file))))
 
 
@@ -559,7 +559,7 @@ async def test_a_pipe_is_no_token_and_holds_up_no_start(tmp_path: Path) -> None:
     pipe = tmp_path / "token"
     os.mkfifo(pipe)
 
-    with pytest.raises(StartFailed, match="it is no regular file"):
+    with pytest.raises(StartFailed, match="no plain file"):
         await shown(access_to("https://x", proof=TokenFile(str(pipe))))
 
 
