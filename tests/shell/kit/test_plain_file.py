@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import trikubelet
 from trikubelet.host.manifests import DiskManifests
 from trikubelet.kit.plain_file import open_plain, open_plain_to_append, put_plain, read_plain
 from trikubelet.kit.threads import ThreadPool
@@ -90,3 +92,50 @@ def test_a_file_is_put_in_place_whatever_lies_there_and_beside(tmp_path: Path) -
     put_plain(tmp_path / "a", b"second")
 
     assert {"a": b"second", "elsewhere": b"gold"} == {one.name: one.read_bytes() for one in tmp_path.iterdir()}
+
+
+SOURCE = Path(trikubelet.__file__).parent
+NO_AGENT = ("benchmark", "cli", "testing")
+THE_SYSTEMS = {
+    "app/translate.py",
+    "embedded/keeper/guard.py",
+    "embedded/processes.py",
+    "embedded/stats.py",
+    "host/cgroup_removal.py",
+    "host/cgroups.py",
+    "host/examination.py",
+    "host/mounts.py",
+    "host/node.py",
+    "host/own_process.py",
+}
+"""These read and write what is the kernel's (/proc, /sys, cgroups) or the system's (/etc), which no pod replaces."""
+
+
+def _may_wait(call: ast.Call) -> bool:
+    """Whether a call opens a file that is there in Python's own way."""
+    match call.func:
+        case ast.Attribute(attr="read_bytes" | "read_text" | "write_bytes" | "write_text"):
+            return True
+        case ast.Attribute(ast.Name("os"), attr="open"):
+            return False  # with flags, which say how
+        case ast.Attribute(attr="open"):
+            modes = call.args[:1]  # of a Path; what else is called so takes no text
+        case ast.Name(id="open"):
+            if any(keyword.arg in ("opener", "closefd") for keyword in call.keywords):
+                return False
+            modes = call.args[1:2] or [ast.Constant("r")]
+        case _:
+            return False
+    said = [mode.value for mode in modes if isinstance(mode, ast.Constant) and isinstance(mode.value, str)]
+    return any("x" not in mode for mode in said)
+
+
+def test_the_agent_opens_files_of_its_own_in_no_other_way() -> None:
+    found = {
+        f"{path}:{node.lineno}"
+        for path in (one.relative_to(SOURCE) for one in SOURCE.rglob("*.py"))
+        if path.parts[0] not in NO_AGENT and str(path) not in THE_SYSTEMS
+        for node in ast.walk(ast.parse((SOURCE / path).read_text()))
+        if isinstance(node, ast.Call) and _may_wait(node)
+    }
+    assert set() == found, "a pipe there is waited for, for ever: see kit/plain_file.py, and kit/named_file.py"
