@@ -1139,6 +1139,7 @@ async def test_a_proxy_may_want_tls_of_its_own(
         (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "refuses to connect to .*: 407 Proxy Authentication"),
         (b"SSH-2.0 hello\r\n\r\n", "the proxy's answer is not HTTP"),
         (b"HTTP/1.1", "the proxy closed the connection|the proxy's answer is not HTTP"),
+        (6 * b"HTTP/1.1 100 Continue\r\n\r\n" + b"HTTP/1.1 407 No\r\n\r\n", "more than 5 answers before the answer"),
     ],
 )
 async def test_what_a_proxy_does_wrong_is_said(answer: bytes, says: str, authority: CA) -> None:
