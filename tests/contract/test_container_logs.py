@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from trikubelet.core.log_rotation import UNFINISHED
 from trikubelet.host import container_logs
 from trikubelet.host.container_logs import DiskContainerLogs
 from trikubelet.kit.threads import ThreadPool
@@ -181,6 +182,21 @@ async def test_a_compressed_part_keeps_mode_and_time(on_disk: Subject) -> None:
 
     found = os.stat(f"{part}.gz")
     assert (0o100640, 1_700_000_000_123_456_789) == (found.st_mode, found.st_mtime_ns)
+
+
+@pytest.mark.parametrize("there", ["a pipe", "what a crash left"])
+async def test_what_stands_in_the_place_of_the_unfinished_part_goes(on_disk: Subject, there: str) -> None:
+    part = f"{on_disk.path}.{PART}"
+    on_disk.write(part, b"said")
+    if there == "a pipe":
+        os.mkfifo(part + UNFINISHED)
+    else:
+        on_disk.write(part + UNFINISHED, b"something that is longer than what is written now, compressed as that is")
+
+    await on_disk.logs.compress(on_disk.path, PART)
+
+    assert b"said" == gzip.decompress(on_disk.read(f"{part}.gz"))
+    assert {f"{PART}.gz"} == await on_disk.logs.parts(on_disk.path)
 
 
 @pytest.mark.parametrize("seconds", [-5, 2**33])

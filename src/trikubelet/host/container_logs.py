@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from trikubelet.core.log_rotation import PACKED, UNFINISHED, is_part
-from trikubelet.host.plain_file import open_plain
 from trikubelet.kit.disk import on_disk
+from trikubelet.kit.plain_file import open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -139,7 +139,8 @@ def _pack(plain: str, unfinished: str) -> None:
     that a file may have; it is left empty."""
     with open_plain(plain, follows_links=False) as source:
         found = os.fstat(source.fileno())
-        number = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        Path(unfinished).unlink(missing_ok=True)  # of a crash, or a container's: a pipe would be waited for
+        number = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(number, "wb") as target:
             os.fchmod(number, stat.S_IMODE(found.st_mode))
             with gzip.GzipFile("", "wb", LEVEL, target, mtime=0) as packer:

@@ -30,9 +30,9 @@ from trikubelet.core.log_rotation import is_finished, stem
 from trikubelet.core.names import ATTEMPT_DIGITS_MAX, pod_directory
 from trikubelet.host.logs import RECORD_BYTES_MAX, end_of_log
 from trikubelet.host.mounts import mounted_below
-from trikubelet.host.plain_file import open_plain
 from trikubelet.host.removal import remove_tree
 from trikubelet.kit.disk import on_disk
+from trikubelet.kit.plain_file import open_plain, put_plain
 from trikubelet.kit.threads import StillRunning
 from trikubelet.model.errors import StillMounted
 from trikubelet.model.names import uid_problem
@@ -109,7 +109,7 @@ class DiskPodFiles:
     def noted(self, uid: str, note: Note) -> bytes:
         """The pod's checkpoint of that kind. A file that is too long, which the agent did not write, is cut off."""
         try:
-            with (self._pod(uid) / note.value).open("rb") as file:
+            with open_plain(str(self._pod(uid) / note.value)) as file:
                 return file.read(NOTE_BYTES_MAX)
         except FileNotFoundError:
             return b""
@@ -123,9 +123,7 @@ class DiskPodFiles:
         """Put the file in place atomically. Not flushed: what a power cut loses is not needed, for it ends the
         processes, too."""
         check_size(note, content)
-        beside = self._pod(uid) / f".{note.value}.new"
-        beside.write_bytes(content)
-        beside.replace(beside.with_name(note.value))
+        put_plain(self._pod(uid) / note.value, content)
 
     def forget_note(self, uid: str, note: Note) -> None:
         """Remove the file; nothing was noted of an orphan whose UID is somebody else's label and leads elsewhere."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from trikubelet.core.timestamps import parse_rfc3339
-from trikubelet.host.plain_file import open_plain
 from trikubelet.kit.disk import on_disk
+from trikubelet.kit.plain_file import open_plain
 from trikubelet.kit.private_file import write_privately
 from trikubelet.model.shutdown_times import ShutdownTimes
 

@@ -22,8 +22,8 @@ from itertools import islice
 from typing import IO, TYPE_CHECKING, BinaryIO, Final, cast
 
 from trikubelet.core.log_rotation import PACKED, is_finished, stem
-from trikubelet.host.plain_file import open_plain
 from trikubelet.kit.disk_steps import DiskSteps
+from trikubelet.kit.plain_file import open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import trio
 
 from trikubelet.host.beneath import open_beneath
-from trikubelet.host.plain_file import open_plain
+from trikubelet.kit.plain_file import open_plain
 
 if TYPE_CHECKING:
     from trikubelet.kit.disk_steps import DiskSteps

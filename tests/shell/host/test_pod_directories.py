@@ -15,6 +15,7 @@ from trikubelet.host import pod_files
 from trikubelet.host.pod_files import DiskPodFiles
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.errors import StillMounted
+from trikubelet.model.pod_notes import Note
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
@@ -66,6 +67,23 @@ async def test_a_hosts_file_is_reopened_however_much_a_container_made_of_it(file
 
     assert before == inode(path)
     assert 5 == os.stat(path).st_size
+
+
+@pytest.mark.parametrize("note", Note)
+async def test_a_pipe_in_place_of_a_note_holds_nobody_up_and_goes_when_it_is_noted_anew(
+    note: Note, files: DiskPodFiles, tmp_path: Path
+) -> None:
+    """Notes are read and written by the event loop."""
+    await files.make_pod("u")
+    for name in (note.value, f".{note.value}.new"):
+        os.mkfifo(tmp_path / "root/pods/u" / name)
+
+    for read in (partial(files.noted, "u"), files.noted_of_all):
+        with pytest.raises(OSError, match=f"no plain file: '.*/{note.value}'"):
+            read(note)
+    files.note("u", note, b"noted")
+
+    assert b"noted" == files.noted("u", note)
 
 
 async def test_a_hosts_file_that_says_what_it_should_is_not_touched(files: DiskPodFiles) -> None:
