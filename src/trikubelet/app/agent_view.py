@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import trio
 
 from trikubelet.app.doctor import examine
@@ -61,12 +62,13 @@ class AgentNotes:
         self._view = view
         self._images = images
         self._clock = clock
+        self._begun_ns = clock.now_ns()  # of what lies on the disk nothing tells when this node's first agent began
         self._published: k8s.Node | None = None
         self._published_ns = 0
         self._kubeconfig = b""
 
     async def node(self) -> k8s.Node:
-        """The Node object of its cluster, or as a cluster would have it."""
+        """The Node object of its cluster, or as a cluster would have it: without one it is as old as this agent."""
         known = self._node.node_object.newest  # one with a status is the cluster's
         if known is not None and known.status is not None:
             return known
@@ -76,7 +78,10 @@ class AgentNotes:
         # As a node of a cluster: the heartbeat time alone is published only after the report period.
         late = now_ns - self._published_ns >= self._settings.configuration.node_status_report_frequency * SECOND_NS
         if self._published is None or late or differs(before, status):
-            self._published, self._published_ns = new_node(self._identity, status), now_ns
+            made = new_node(self._identity, status)
+            created = rfc3339(self._begun_ns) if self._settings.standalone else ""  # of a member the cluster knows it
+            metadata = msgspec.structs.replace(made.metadata, creation_timestamp=created)
+            self._published, self._published_ns = msgspec.structs.replace(made, metadata=metadata), now_ns
         return self._published
 
     async def images(self) -> Sequence[ImageNote]:

@@ -18,6 +18,7 @@ PROXY: Final = "proxy"
 
 _VERBS: Final = {"POST": "create", "GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _READ: Final = ("GET", "HEAD")
+"""Where upstream has no go-restful, and so looks at no method. Elsewhere HEAD is 405, there and here."""
 _EITHER: Final = ("GET", "POST")
 """A WebSocket begins with a GET, SPDY with either; upstream takes both for what things use and for logs, too."""
 
@@ -56,15 +57,15 @@ PLACES: Final = (
     Place("/pods", ("pods", PROXY), _READ_ONLY),
     Place("/runningpods", ("pods", PROXY), _DEBUGGING),
     # what was measured, for Prometheus
-    Place("/metrics", ("metrics",), _READ_ONLY),
-    Place("/metrics/probes", ("metrics",), _READ_ONLY),
-    Place("/metrics/slis", ("metrics",), _READ_ONLY),
-    Place("/metrics/resource", ("metrics",), _READ_ONLY),
-    Place("/metrics/cadvisor", ("metrics",), _READ_ONLY),
+    Place("/metrics", ("metrics",), _READ_ONLY, _READ),
+    Place("/metrics/probes", ("metrics",), _READ_ONLY, _READ),
+    Place("/metrics/slis", ("metrics",), _READ_ONLY, _READ),
+    Place("/metrics/resource", ("metrics",), _READ_ONLY, _READ),
+    Place("/metrics/cadvisor", ("metrics",), _READ_ONLY, _READ),
     # what node, pods, containers and volumes use
     Place("/stats/summary", ("stats",), _READ_ONLY, _EITHER),
     # the configuration that holds, the flags, and what the agent is
-    Place("/configz", ("configz", PROXY), _DEBUGGING),
+    Place("/configz", ("configz", PROXY), _DEBUGGING, _READ),
     Place("/flagz", ("configz",), _DEBUGGING),
     Place("/statusz", ("statusz",), _DEBUGGING),
     # a container's log

@@ -3,6 +3,7 @@
     read a request ─► answer it ─► both sides done and alive? ─► again
           │               │
           │               ├ another protocol ─► 101 ─► the handler has the connection ─► close
+          │               │                 └─► refused ─► the answer says so ─► close
           ├ silence, EOF ─┴─ client gone ─► close
           └ not HTTP, too large ─► 4xx ─► close
 
@@ -107,6 +108,8 @@ class HttpConnection:
         self._forget_request()
         if pause_seconds := self._slot.pause_seconds:
             await trio.sleep(pause_seconds)
+        if _wants_upgrade(request) and self._h11.our_state is h11.MUST_CLOSE:
+            await _drain(self._stream)  # it may have sent more already
         # After a stream that failed our side is not done.
         return self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE
 
@@ -172,7 +175,7 @@ class HttpConnection:
         self._slot.was_answered(response.status)
         body = response.body
         if isinstance(body, bytes):
-            headers = _fields(response.headers)
+            headers = _answer_fields(response, request)
             if response.status not in _NO_BODY:
                 headers.append((b"content-length", b"%d" % len(body)))
             data = h11.Data(data=b"" if request.method == "HEAD" else body)
@@ -180,7 +183,7 @@ class HttpConnection:
             return
         self._forget_request()  # a stream may take hours
         try:
-            await self._send(_head(response.status, _fields(response.headers)))
+            await self._send(_head(response.status, _answer_fields(response, request)))
             if request.method == "HEAD" or await self._pour(body, request):
                 await self._send(h11.EndOfMessage())
         finally:
@@ -303,6 +306,21 @@ async def _close(body: AsyncIterator[bytes]) -> None:
             trio.CancelScope(deadline=trio.current_time() + 1.0, shield=True),
         ):
             await aclose()
+
+
+def _wants_upgrade(request: Request) -> bool:
+    """Whether anybody may think so: the header alone is enough for some, though it takes two (``Request.upgrade``)."""
+    return "upgrade" in request.headers
+
+
+def _answer_fields(response: Response, request: Request) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer. One that refuses another protocol ends the connection: whoever is between the client
+    and us may take it for upgraded, whatever we answer, and pass on as the client's bytes what would be requests to us,
+    made in the name of that one (CVE-2018-1002105)."""
+    fields = _fields(response.headers)
+    if not _wants_upgrade(request):
+        return fields
+    return [field for field in fields if field[0] != b"connection"] + [(b"connection", b"close")]
 
 
 def _fields(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

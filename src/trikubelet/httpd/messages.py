@@ -73,7 +73,8 @@ class Upgrade:
     """The answer to a request that wants another protocol, from its own beginning to the connection's end.
 
     ``converse`` is called with the way to accept. It returns None once it is done with the connection, which is closed
-    then; or, without having accepted, a response, after which all goes on in HTTP."""
+    then; or, without having accepted, a response, after which it is closed, too: whoever asked for another protocol and
+    does not get it has to connect again."""
 
     converse: Callable[[Accept], Awaitable[Response | None]]
 

@@ -100,7 +100,9 @@ async def change_protocol(stream: trio.abc.Stream, request: h11.Request) -> Runt
                 http.receive_data(received)
             case h11.InformationalResponse(status_code=101) as switching:
                 said = {name.decode("latin-1"): value.decode("latin-1") for name, value in switching.headers}
-                kept = {name: said[name] for name in _HEADERS_PASSED if name in said}
+                # Not the empty ones: who asked for no protocol is told of none (RFC 6455, 4.2.2), though containerd has
+                # that header in any case.
+                kept = {name: said[name] for name in _HEADERS_PASSED if said.get(name)}
                 # h11 may have read behind the 101 already: those bytes are the stream's first.
                 return RuntimeStream(kept, ReadAhead(stream, http.trailing_data[0]))
             case h11.Response() as answer:

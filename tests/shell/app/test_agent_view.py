@@ -10,25 +10,55 @@ import trio
 from core.test_node_status import report
 from trikubelet.app.agent_view import AgentNotes
 from trikubelet.core.node_status import Identity
+from trikubelet.core.timestamps import rfc3339
 from trikubelet.model.kubelet_configuration import KubeletConfiguration
 from trikubelet.pods.node_object import NodeObject
 from trikubelet.testing.memory_host import VirtualClock
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from trio.testing import MockClock
+
     from trikubelet.core.node_status import NodeReport
 
 
-async def test_the_node_stays_the_same_object_until_more_than_the_heartbeat_is_new(autojump_clock) -> None:
+def notes_of(told: Callable[[], Awaitable[NodeReport]], *, standalone: bool = True) -> AgentNotes:
+    configuration = KubeletConfiguration(node_status_report_frequency=300.0)
+    settings: Any = SimpleNamespace(configuration=configuration, standalone=standalone)
+    node: Any = SimpleNamespace(node_object=NodeObject())
+    nothing: Any = SimpleNamespace()
+    return AgentNotes(settings, Identity("w1", "w1", "amd64"), told, node, nothing, nothing, VirtualClock())
+
+
+async def well() -> NodeReport:
+    await trio.lowlevel.checkpoint()
+    return report()
+
+
+async def test_a_node_of_no_cluster_is_as_old_as_its_agent(autojump_clock: MockClock) -> None:
+    notes = notes_of(well)
+    begun = rfc3339(VirtualClock().now_ns())
+    await trio.sleep(50)
+    first = await notes.node()
+    await trio.sleep(300)
+    later = await notes.node()
+
+    assert later != first
+    assert [begun, begun] == [first.metadata.creation_timestamp, later.metadata.creation_timestamp]
+
+
+async def test_how_old_a_node_is_that_its_cluster_has_not_told_of_yet_nobody_knows(autojump_clock: MockClock) -> None:
+    assert "" == (await notes_of(well, standalone=False).node()).metadata.creation_timestamp
+
+
+async def test_the_node_stays_the_same_object_until_more_than_the_heartbeat_is_new(autojump_clock: MockClock) -> None:
     problems: list[str] = []
 
     async def told() -> NodeReport:
         return report(problems=tuple(problems))
 
-    settings: Any = SimpleNamespace(configuration=KubeletConfiguration(node_status_report_frequency=300.0))
-    node: Any = SimpleNamespace(node_object=NodeObject())
-    nothing: Any = SimpleNamespace()
-    notes = AgentNotes(settings, Identity("w1", "w1", "amd64"), told, node, nothing, nothing, VirtualClock())
-
+    notes = notes_of(told)
     first = await notes.node()
     await trio.sleep(299)
     assert first is await notes.node()

@@ -249,6 +249,23 @@ def test_only_pods_are_deleted_by_name(there: Path, say: Spoken, words: str) -> 
     assert (0, "pod/web-n1 deleted\npod/node-n1 deleted\n", "") == say("delete", "pod", "node", "web")
 
 
+def test_a_kind_that_does_not_exist_is_no_pod_for_sure(there: Path, say: Spoken) -> None:
+    write(there / "web.yaml", manifest("web"))
+
+    code, _, err = say("delete", "foo", "web")
+    assert 1 == code
+    assert 'no manifest defines pod/foo, and "foo" is no kind of thing either: only pods can be deleted by name' in err
+    code, _, err = say("delete", "foo/web")
+    assert (2, 'error: only pods can be deleted by name, and "foo" is no kind of thing\n') == (code, err)
+    code, _, err = say("delete", "pod", "foo", "web")
+    assert (1, False) == (code, "kind of thing" in err)
+    code, _, err = say("delete", "web", "foo")
+    assert (1, False) == (code, "kind of thing" in err)
+    code, _, err = say("delete", "foo")
+    assert (1, False) == (code, "kind of thing" in err)
+    assert ["web.yaml"] == list(files(there))
+
+
 def test_a_file_that_defines_more_is_not_deleted_and_a_name_nobody_defines_is_reported(
     there: Path, say: Spoken
 ) -> None:

@@ -259,10 +259,10 @@ async def test_the_node_is_listed_as_in_a_cluster(tmp_path: Path, capsys: pytest
 
     assert (
         0,
-        "NAME   STATUS                     ROLES   AGE         VERSION   INTERNAL-IP   OS-IMAGE   KERNEL-VERSION   "
-        "CONTAINER-RUNTIME\n"
-        "n1     Ready,SchedulingDisabled   edge    <unknown>   v1.36.3   192.0.2.1     Debian     6.1              "
-        "containerd://2.2.0\n",
+        "NAME   STATUS                     ROLES   AGE         VERSION   INTERNAL-IP   EXTERNAL-IP   OS-IMAGE   "
+        "KERNEL-VERSION   CONTAINER-RUNTIME\n"
+        "n1     Ready,SchedulingDisabled   edge    <unknown>   v1.36.3   192.0.2.1     <none>        Debian     "
+        "6.1              containerd://2.2.0\n",
         "",
     ) == await say(FakeView(), tmp_path, capsys, "get", "nodes", "-o", "wide", about=about)
     assert (0, "node/n1\n", "") == await say(FakeView(), tmp_path, capsys, "get", "no", "-o", "name", about=about)

@@ -19,17 +19,20 @@ import trio
 import trio.testing
 from trio.testing import wait_all_tasks_blocked
 
+from shell.localkit import FakeView, served
 from shell.portkit import free_port
 from trikubelet.app import compose
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.cli.client import AgentClient
+from trikubelet.cli.commands import port_forward
 from trikubelet.cli.commands.cp import Place, read_place
 from trikubelet.cli.commands.port_forward import _attend, _listen, read_ports
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.remote_process import RemoteProcess, exit_code_of
 from trikubelet.core import spdy
 from trikubelet.core.remote_command import StreamChannel, channels
+from trikubelet.model import k8s
 from trikubelet.model.runtime import StandardStreams
 
 if TYPE_CHECKING:
@@ -247,6 +250,23 @@ async def test_connections_to_a_local_port_end_in_the_pod(place: Path) -> None:
             process.send_signal(signal.SIGINT)
             assert process.stderr is not None
             assert (130, b"") == (await process.wait(), bytes(await process.stderr.receive_some()))
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Succeeded", "Failed"])
+async def test_no_port_is_opened_for_a_pod_that_does_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    async def listen(address: str, port: int) -> list[trio.SocketListener]:
+        raise AssertionError("a port was opened")
+
+    monkeypatch.setattr(port_forward, "_listen", listen)
+    meta, status = k8s.ObjectMeta(name="job-n1", namespace="default"), k8s.PodStatus(phase=phase)
+    shown = k8s.Pod(metadata=meta, spec=k8s.PodSpec(containers=()), status=status)
+    async with served(FakeView([shown]), tmp_path) as agent:
+        args = port_forward.parser().parse_args(["job-n1", ":80", f"--socket={agent.socket_path}"])
+        why = f"^unable to forward port because pod is not running. Current status={phase}$"
+        with pytest.raises(CommandFailed, match=why):
+            await port_forward._forward(args)
 
 
 class BusyAgent(AgentClient):

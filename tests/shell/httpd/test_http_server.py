@@ -337,17 +337,43 @@ async def test_a_handler_may_go_on_in_another_protocol_and_loses_nothing_that_ca
     assert b"EARLY, GET / HTTP/1.1\r\n" == said
 
 
-async def test_a_handler_that_does_not_accept_answers_and_http_goes_on(autojump_clock: MockClock) -> None:
-    async def refuse(_: Accept) -> Response:
-        return text("not today", 403)
+async def refuse(_: Accept) -> Response:
+    return text("not today", 403)
+
+
+async def parts() -> AsyncIterator[bytes]:
+    yield b"not "
+    yield b"today"
+
+
+@pytest.mark.parametrize("sent", [WANTS_MORE, WANTS_MORE.replace(b"connection: upgrade\r\n", b"")])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda: Upgrade(refuse),
+        lambda: text("not today", 403),
+        lambda: text("not today", 403, {"Connection": "keep-alive"}),
+        lambda: Response(403, body=parts()),
+    ],
+    ids=["a conversation", "a response", "a response that would go on", "a stream"],
+)
+async def test_after_a_refused_upgrade_nothing_is_taken_for_a_request(
+    autojump_clock: MockClock, sent: bytes, answer: Callable[[], Response | Upgrade]
+) -> None:
+    heard = []
 
     async def handler(request: Request) -> Response | Upgrade:
-        return Upgrade(refuse) if "upgrade" in request.headers else text("ok")
+        heard.append(request.path)
+        return answer()
 
     async with connected(handler) as client:
-        await client.send_all(WANTS_MORE + b"GET / HTTP/1.1\r\nhost: n\r\nconnection: close\r\n\r\n")
+        await client.send_all(sent + HIDDEN)
+        await client.send_all(HIDDEN)
+        head, _, body = (await everything(client)).partition(b"\r\n\r\n")
 
-        assert [b"403", b"200"] == statuses(await everything(client))
+    assert (["/x"], [b"403"]) == (heard, statuses(head))
+    assert [b"connection: close"] == [line for line in head.lower().split(b"\r\n") if b"connection" in line]
+    assert (True, []) == (b"today" in body, statuses(body))
 
 
 @pytest.mark.parametrize("accepts", [True, False])
@@ -512,7 +538,7 @@ UPGRADE = b"GET /x HTTP/1.1\r\nhost: n\r\nupgrade: websocket\r\nconnection: upgr
 @pytest.mark.parametrize(
     ("sent", "heard", "told"),
     [
-        (UPGRADE + b"\r\n" + HIDDEN, [("GET /x", b""), ("GET /hidden", b"")], [b"403", b"403"]),
+        (UPGRADE + b"\r\n" + HIDDEN, [("GET /x", b"")], [b"403"]),
         (UPGRADE + b"content-length: %d\r\n\r\n" % len(HIDDEN) + HIDDEN, [("GET /x", HIDDEN)], [b"403"]),
         (
             UPGRADE + b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(HIDDEN), HIDDEN),

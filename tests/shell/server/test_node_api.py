@@ -115,7 +115,8 @@ async def status(client: httpx.AsyncClient, path: str, method: str = "GET") -> i
 def test_the_table_of_routes_is_the_one_expected(bench: Bench) -> None:
     wanted = {path: (rights, ("GET",)) for path, rights in EXPECTED.items()}
     wanted |= {path: (("proxy",), methods) for path, methods in STREAMS.items()}
-    wanted |= dict.fromkeys(("/healthz", "/healthz/{check}"), (("healthz", "proxy"), ("GET", "HEAD")))
+    plain = [path for path in EXPECTED if path.startswith(("/healthz", "/metrics", "/configz"))]  # no go-restful there
+    wanted |= {path: (EXPECTED[path], ("GET", "HEAD")) for path in plain}
     wanted["/stats/summary"] = (("stats",), ("GET", "POST"))
     wanted |= dict.fromkeys(("/logs", "/logs/{path...}"), (("log",), ("GET", "POST")))
     wanted[CHECKPOINT] = (("checkpoint",), ("POST",))
@@ -284,6 +285,17 @@ async def test_the_right_to_read_is_not_the_right_to_write_and_no_route_is_writt
         assert HTTPStatus.METHOD_NOT_ALLOWED == await status(writer, "/pods", "POST")
         assert HTTPStatus.FORBIDDEN == await status(reader, "/pods", "HEAD")
         assert HTTPStatus.FORBIDDEN == await status(writer, "/pods")
+
+
+async def test_head_is_answered_where_upstream_answers_it(bench: Bench) -> None:
+    wanted = dict.fromkeys(EXPECTED, HTTPStatus.METHOD_NOT_ALLOWED)
+    wanted |= {path: HTTPStatus.OK for path in EXPECTED if path.startswith(("/healthz", "/metrics", "/configz"))}
+    async with bench.serving(rules("AlwaysAllow")), bench.client(user="anybody") as client:
+        told = {path: await client.head(real(path)) for path in EXPECTED}
+
+    assert wanted == {path: answer.status_code for path, answer in told.items()}
+    assert {b""} == {answer.content for answer in told.values()}
+    assert int(told["/metrics"].headers["content-length"]) > 0
 
 
 async def test_an_organization_is_a_group_and_extras_reach_the_authorizer(bench: Bench) -> None:

@@ -333,6 +333,33 @@ async def test_what_is_no_handshake_is_refused_before_the_runtime_is_asked(
     assert [] == node.runtime.asked
 
 
+@pytest.mark.parametrize(
+    ("target", "headers", "status"),
+    [
+        ("/exec/default/zz/c?output=1", [WANTED, NUMBER, SPOKEN, KEY], 404),
+        (EXEC, [WANTED, SPOKEN, KEY, ("sec-websocket-version", "12")], 400),
+        ("/exec/default/zz/c?output=1", [("upgrade", "SPDY/3.1"), (PROTOCOL_HEADER, V4)], 404),
+        ("/nothing", [WANTED, NUMBER, SPOKEN, KEY], 404),
+        ("/healthz", [WANTED, NUMBER, SPOKEN, KEY], 200),
+    ],
+)
+async def test_whoever_is_refused_another_protocol_asks_nothing_more_on_that_connection(
+    node: Node, target: str, headers: list[tuple[str, str]], status: int
+) -> None:
+    node.bench.allow("ann", "healthz", "proxy", verb="get")
+    token = f"authorization: Bearer {node.bench.token('ann')}"
+    said = [f"GET {target} HTTP/1.1", "host: n", "connection: Upgrade", *(": ".join(one) for one in headers), token]
+    asked = ["", "GET /healthz HTTP/1.1", "host: n", "connection: close", token, "", ""]
+    told = b""
+    async with node.connection() as stream:
+        await stream.send_all("\r\n".join([*said, *asked]).encode())
+        while more := await stream.receive_some():
+            told += bytes(more)
+
+    assert (1, True) == (told.count(b"HTTP/1.1 "), told.startswith(b"HTTP/1.1 %d " % status))
+    assert b"\r\nconnection: close\r\n" in told
+
+
 async def test_a_web_socket_does_not_begin_with_a_post(node: Node) -> None:
     token = ("authorization", f"Bearer {node.bench.token('ann')}")
     async with node.connection() as stream:
@@ -385,6 +412,30 @@ async def test_the_runtime_is_told_how_a_client_speaks_and_not_who_it_is(node: N
     assert ["a.k8s.io", "b.k8s.io"] == [value for name, value in told if name == "sec-websocket-protocol"]
     wanted = {"host", "connection", "upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol"}
     assert wanted == {name for name, _ in told}
+
+
+@pytest.mark.parametrize("agreed", ["", "channel.k8s.io"])
+async def test_a_client_is_told_a_protocol_only_where_the_runtime_names_one(node: Node, agreed: str) -> None:
+    async def agree(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        said = "upgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: x\r\n"
+        said += f"sec-websocket-protocol: {agreed}\r\n\r\n"  # containerd has the line in any case
+        await stream.send_all(f"HTTP/1.1 101 Switching Protocols\r\n{said}".encode())
+
+    async def exec_url(*_: Any) -> str:
+        await trio.lowlevel.checkpoint()
+        return f"http://127.0.0.1:{listener.socket.getsockname()[1]}/token"
+
+    node.runtime.exec_url = exec_url  # type: ignore[method-assign]
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    token = ("authorization", f"Bearer {node.bench.token('ann')}")
+    offered = [("sec-websocket-protocol", agreed)] if agreed else []
+    async with trio.open_nursery() as nursery, node.connection() as stream:
+        nursery.start_soon(trio.serve_listeners, agree, [listener])
+        told, _ = await upgraded(stream, EXEC, [token, WANTED, NUMBER, KEY, *offered])
+        nursery.cancel_scope.cancel()
+
+    assert (agreed or None) == told.get("sec-websocket-protocol")
 
 
 async def test_bytes_that_are_no_ascii_reach_the_runtime_as_they_are(node: Node) -> None:

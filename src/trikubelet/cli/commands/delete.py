@@ -54,16 +54,27 @@ def run(argv: Sequence[str]) -> int:
         for pod in pods:
             # Whoever wrote the manifest knows the pod without the node's name behind it.
             long = f"{pod}-{node}_{args.namespace}"
-            names[long if long in known else f"{pod}_{args.namespace}"] = f"pod/{pod}"
+            name = long if long in known else f"{pod}_{args.namespace}"
+            names[name] = f"pod/{pod}{'' if name in known else _no_kind_either(pod, args.names)}"
         manifests.do(*directory.to_delete(names))
     return 0
 
 
 def _refuse_other_kinds(words: Sequence[str]) -> None:
     """Raises Misunderstood for what is meant as the name of something else. One word alone may be a pod's name."""
-    kinds = [word.partition("/")[0] for word in words if "/" in word] + (list(words[:1]) if len(words) > 1 else [])
+    kinds = [word.partition("/")[0] for word in words if "/" in word]
+    if other := next((word for word in kinds if kind_of(word) is None), None):
+        raise Misunderstood(f'only pods can be deleted by name, and "{other}" is no kind of thing')
+    kinds += words[:1] if len(words) > 1 else []
     if other := next((word for word in kinds if kind_of(word) not in (None, PODS)), None):
         raise Misunderstood(
             f'only pods can be deleted by name, and "{other}" is another kind of thing (a pod of that name: '
             f"trikubelet delete pod {other} …)"
         )
+
+
+def _no_kind_either(pod: str, words: Sequence[str]) -> str:
+    """What to add of a pod that nothing defines, where it may have been meant as the kind of those named after it."""
+    if len(words) > 1 and words[0] == pod:
+        return f', and "{pod}" is no kind of thing either: only pods can be deleted by name'
+    return ""

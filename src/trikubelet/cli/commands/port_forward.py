@@ -65,6 +65,9 @@ def run(argv: Sequence[str]) -> int:
 async def _forward(args: argparse.Namespace) -> None:
     agent = AgentClient(asking.socket_path(args))
     pod = await asking.pod_named(agent, args.namespace, asking.bare_name(args.pod))
+    phase = (pod.status.phase if pod.status else "") or "Pending"
+    if phase != "Running":  # as kubectl: otherwise nobody hears of it before the first connection
+        raise CommandFailed(f"unable to forward port because pod is not running. Current status={phase}")
     path = f"/portForward/{pod.metadata.namespace}/{pod.metadata.name}"
     turns = trio.CapacityLimiter(CONNECTIONS_MAX)
     async with trio.open_nursery() as nursery:

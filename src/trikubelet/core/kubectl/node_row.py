@@ -10,22 +10,22 @@ if TYPE_CHECKING:
     from trikubelet.model.k8s import Node
 
 COLUMNS: Final = ("NAME", "STATUS", "ROLES", "AGE", "VERSION")
-WIDE_COLUMNS: Final = ("INTERNAL-IP", "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME")
+WIDE_COLUMNS: Final = ("INTERNAL-IP", "EXTERNAL-IP", "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME")
 _ROLE: Final = "node-role.kubernetes.io/"
 
 
 def node_cells(node: Node, now_ns: int) -> tuple[str, ...]:
-    """Name, status, roles, age and version; then, for a wide table, address, system, kernel and runtime."""
+    """Name, status, roles, age and version; then, for a wide table, addresses, system, kernel and runtime."""
     status = node.status
     info = status.node_info if status else None
-    addresses = status.addresses if status else ()
     return (
         node.metadata.name,
         _word(node),
         roles_of(node),
         since(node.metadata.creation_timestamp, now_ns),
         info.kubelet_version if info else UNKNOWN,
-        next((one.address for one in addresses if one.type == "InternalIP"), NONE),
+        _address(node, "InternalIP"),
+        _address(node, "ExternalIP"),
         info.os_image if info else UNKNOWN,
         info.kernel_version if info else UNKNOWN,
         info.container_runtime_version if info else UNKNOWN,
@@ -35,6 +35,12 @@ def node_cells(node: Node, now_ns: int) -> tuple[str, ...]:
 def roles_of(node: Node) -> str:
     """The node's roles, by their labels."""
     return ",".join(sorted(name.removeprefix(_ROLE) for name in node.metadata.labels if name.startswith(_ROLE))) or NONE
+
+
+def _address(node: Node, type_: str) -> str:
+    """The first of its addresses of that type."""
+    addresses = node.status.addresses if node.status else ()
+    return next((one.address for one in addresses if one.type == type_), NONE)
 
 
 def _word(node: Node) -> str:
