@@ -36,6 +36,7 @@ from trikubelet.core.file_source import (
     claim,
     fold_file,
     is_away,
+    keep_what_runs,
     may_be_half_written,
     never_settles,
     why_ignored,
@@ -296,7 +297,8 @@ class FileSource:
             self._never_good.discard(path)
         elif self._published is None:
             self._never_good.add(path)
-        self._states[path] = folded = fold_file(path, before, now)
+        counted = self._claims.states.get(path, FileState()).pods if self._published is not None else ()
+        self._states[path] = folded = fold_file(path, before, now, counted)
         self._has_changed = True
         # A file that could not be read may be readable without having changed.
         unread = bool(folded.faults) and not (now.pods or now.objects) and all(f.line is None for f in folded.faults)
@@ -345,7 +347,7 @@ class FileSource:
         directories are there at once, and they are what a pod has from before it first starts until after its end: a
         copy that was refused never has one."""
         if self._published is not None:
-            return claim(self._states, self._claims.owners)
+            return keep_what_runs(claim(self._states, self._claims.owners), self._published.pods)
         try:
             begun = self._begun_pods.pods_on_disk()
         except OSError as error:
