@@ -2,9 +2,10 @@
 
     python packaging/smoke_test.py dist/trikubelet
 
-It must tell its version, refuse a bad manifest, run the example manifests on
-its embedded runtime, show them, and end with 0 on SIGTERM leaving no process behind. Exit 0 when all of that holds;
-else the first thing that does not, and 1.
+It must tell its version, refuse a bad manifest, run the example manifests on its embedded runtime, show them, copy
+files to a container of theirs and back, and end with 0 on SIGTERM leaving no process behind. Exit 0 when all of that
+holds; else the first thing that does not, and 1. What Python it runs on matters: the standard library differs between
+the releases of one minor version, so let the one that a distribution has run this, too.
 """
 
 from __future__ import annotations
@@ -117,6 +118,7 @@ def runs_the_examples(installed: Installed) -> None:
 
     try:
         wait(lambda: _all_as_wanted(installed.pods()), story)
+        _copies_both_ways(installed)
         children = _descendants(agent.pid)
         hold(len(children) > 1, "the embedded runtime runs no process")
         agent.send_signal(signal.SIGTERM)
@@ -127,6 +129,20 @@ def runs_the_examples(installed: Installed) -> None:
     finally:
         agent.kill()
         agent.wait()
+
+
+def _copies_both_ways(installed: Installed) -> None:
+    """A directory goes in and comes back, but for a link in it that leads elsewhere, which is told."""
+    source, back = installed.home / "copied", installed.home / "back"
+    source.mkdir()
+    (source / "file").write_text("as it was")
+    (source / "leads-out").symlink_to("/etc/passwd")
+    options = ("cp", "-c", "clock", f"--root-dir={installed.root}")
+    told = installed.run(*options, str(source), "web-smoke:/page/")
+    hold(told.returncode == 0, f"cp to a container: {told}")
+    told = installed.run(*options, "web-smoke:/page/copied", str(back))
+    hold(told.returncode == 0 and "'leads-out' is a link to '/etc/passwd'" in told.stderr, f"cp out of one: {told}")
+    hold(["as it was"] == [file.read_text() for file in back.iterdir()], f"copied back: {list(back.iterdir())}")
 
 
 def _all_as_wanted(pods: dict[str, dict[str, object]]) -> bool:

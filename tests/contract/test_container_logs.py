@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import trio
 
+from trikubelet.core.log_rotation import UNFINISHED
 from trikubelet.host import container_logs
 from trikubelet.host.container_logs import DiskContainerLogs
 from trikubelet.kit.threads import ThreadPool
@@ -78,37 +80,37 @@ async def test_there_is_nothing_to_be_opened_where_there_is_no_directory(subject
     assert [0, 0] == await subject.logs.sizes(["/nowhere/ns_p_u/c/0.log", ""])
 
 
-def test_parts_are_those_of_this_log_and_nothing_else(subject: Subject) -> None:
-    assert not subject.logs.parts(subject.path)
+async def test_parts_are_those_of_this_log_and_nothing_else(subject: Subject) -> None:
+    assert not await subject.logs.parts(subject.path)
     for part in (PART, OLDER, f"{PART}.tmp", "bak"):
         subject.write(f"{subject.path}.{part}", b"")
     subject.write(f"{subject.path}", b"")
     subject.write(f"{os.path.dirname(subject.path)}/10.log.{PART}", b"")
 
-    assert {PART, OLDER, f"{PART}.tmp"} == subject.logs.parts(subject.path)
+    assert {PART, OLDER, f"{PART}.tmp"} == await subject.logs.parts(subject.path)
 
-    subject.logs.remove(subject.path, OLDER)
-    subject.logs.remove(subject.path, OLDER)
-    assert {PART, f"{PART}.tmp"} == subject.logs.parts(subject.path)
+    await subject.logs.remove(subject.path, OLDER)
+    await subject.logs.remove(subject.path, OLDER)
+    assert {PART, f"{PART}.tmp"} == await subject.logs.parts(subject.path)
 
 
 async def test_a_log_set_aside_is_a_part_and_can_be_put_back(subject: Subject) -> None:
     subject.write(subject.path, b"said")
-    subject.logs.set_aside(subject.path, PART)
+    await subject.logs.set_aside(subject.path, PART)
     assert [None] == await subject.logs.sizes([subject.path])
     assert b"said" == subject.read(f"{subject.path}.{PART}")
 
-    subject.logs.put_back(subject.path, PART)
+    await subject.logs.put_back(subject.path, PART)
     assert b"said" == subject.read(subject.path)
-    assert not subject.logs.parts(subject.path)
+    assert not await subject.logs.parts(subject.path)
 
 
-def test_a_log_is_not_put_back_over_a_new_one(subject: Subject) -> None:
+async def test_a_log_is_not_put_back_over_a_new_one(subject: Subject) -> None:
     subject.write(subject.path, b"old")
-    subject.logs.set_aside(subject.path, PART)
+    await subject.logs.set_aside(subject.path, PART)
     subject.write(subject.path, b"new")
 
-    subject.logs.put_back(subject.path, PART)
+    await subject.logs.put_back(subject.path, PART)
 
     assert b"new" == subject.read(subject.path)
     assert b"old" == subject.read(f"{subject.path}.{PART}")
@@ -116,8 +118,8 @@ def test_a_log_is_not_put_back_over_a_new_one(subject: Subject) -> None:
 
 async def test_a_log_that_is_gone_cannot_be_set_aside_and_need_not_be_put_back(subject: Subject) -> None:
     with pytest.raises(FileNotFoundError):
-        subject.logs.set_aside(subject.path, PART)
-    subject.logs.put_back(subject.path, PART)
+        await subject.logs.set_aside(subject.path, PART)
+    await subject.logs.put_back(subject.path, PART)
     assert [None] == await subject.logs.sizes([subject.path])
 
 
@@ -127,7 +129,7 @@ async def test_a_compressed_part_takes_the_place_of_the_plain_one(subject: Subje
 
     await subject.logs.compress(subject.path, PART)
 
-    assert {f"{PART}.gz"} == subject.logs.parts(subject.path)
+    assert {f"{PART}.gz"} == await subject.logs.parts(subject.path)
     packed = subject.read(f"{subject.path}.{PART}.gz")
     assert said == gzip.decompress(packed)
     assert len(packed) < len(said) / 10
@@ -135,7 +137,7 @@ async def test_a_compressed_part_takes_the_place_of_the_plain_one(subject: Subje
 
 async def test_a_part_that_is_gone_is_not_compressed(subject: Subject) -> None:
     await subject.logs.compress(subject.path, PART)
-    assert not subject.logs.parts(subject.path)
+    assert not await subject.logs.parts(subject.path)
 
 
 @pytest.mark.parametrize("path", ["{logs}/../elsewhere/0.log", "{logs}/0.log", "0.log", "{logs}/ns_p_u/.."])
@@ -148,17 +150,17 @@ async def test_what_is_not_below_the_pods_logs_is_left_alone(path: str, subject:
         lambda: subject.logs.put_back(path, PART),
     ):
         with pytest.raises(OSError, match=r"the runtime names it, but|no such file"):
-            touch()
+            await touch()
     with pytest.raises(PermissionError):
         await subject.logs.compress(path, PART)
 
 
-def test_a_link_out_of_the_logs_leads_nowhere(on_disk: Subject, tmp_path: Path) -> None:
+async def test_a_link_out_of_the_logs_leads_nowhere(on_disk: Subject, tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "0.log").write_bytes(b"precious")
     (tmp_path / "logs" / "ns_p_u" / "way").symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(PermissionError):
-        on_disk.logs.set_aside(str(tmp_path / "logs" / "ns_p_u" / "way" / "0.log"), PART)
+        await on_disk.logs.set_aside(str(tmp_path / "logs" / "ns_p_u" / "way" / "0.log"), PART)
 
 
 async def test_what_is_no_plain_file_is_no_log(on_disk: Subject) -> None:
@@ -167,7 +169,7 @@ async def test_what_is_no_plain_file_is_no_log(on_disk: Subject) -> None:
     fifo, null = await on_disk.logs.sizes([on_disk.path, "/logs/\0"])
     assert "no plain file" in str(fifo)
     assert "null" in str(null)
-    assert not on_disk.logs.parts(on_disk.path)
+    assert not await on_disk.logs.parts(on_disk.path)
 
 
 async def test_a_compressed_part_keeps_mode_and_time(on_disk: Subject) -> None:
@@ -180,6 +182,21 @@ async def test_a_compressed_part_keeps_mode_and_time(on_disk: Subject) -> None:
 
     found = os.stat(f"{part}.gz")
     assert (0o100640, 1_700_000_000_123_456_789) == (found.st_mode, found.st_mtime_ns)
+
+
+@pytest.mark.parametrize("there", ["a pipe", "what a crash left"])
+async def test_what_stands_in_the_place_of_the_unfinished_part_goes(on_disk: Subject, there: str) -> None:
+    part = f"{on_disk.path}.{PART}"
+    on_disk.write(part, b"said")
+    if there == "a pipe":
+        os.mkfifo(part + UNFINISHED)
+    else:
+        on_disk.write(part + UNFINISHED, b"something that is longer than what is written now, compressed as that is")
+
+    await on_disk.logs.compress(on_disk.path, PART)
+
+    assert b"said" == gzip.decompress(on_disk.read(f"{part}.gz"))
+    assert {f"{PART}.gz"} == await on_disk.logs.parts(on_disk.path)
 
 
 @pytest.mark.parametrize("seconds", [-5, 2**33])
@@ -218,7 +235,7 @@ async def test_a_part_that_cannot_be_written_leaves_the_plain_one(
     with pytest.raises(OSError, match="No space left"):
         await on_disk.logs.compress(on_disk.path, PART)
 
-    assert {PART} == on_disk.logs.parts(on_disk.path)
+    assert {PART} == await on_disk.logs.parts(on_disk.path)
 
 
 async def test_logs_removed_while_a_part_is_compressed_do_not_come_back(
@@ -229,7 +246,7 @@ async def test_logs_removed_while_a_part_is_compressed_do_not_come_back(
 
     await on_disk.logs.compress(on_disk.path, PART)
 
-    assert not on_disk.logs.parts(on_disk.path)
+    assert not await on_disk.logs.parts(on_disk.path)
 
 
 @pytest.mark.parametrize("moment", ["fsync", "rename", "unlink"])
@@ -245,7 +262,7 @@ async def test_a_part_removed_in_either_form_while_it_is_compressed_does_not_com
         if not removed:
             removed.extend((PART, f"{PART}.gz"))
             for part in removed:  # as core.log_rotation has it: the plain one first
-                on_disk.logs.remove(on_disk.path, part)
+                Path(f"{on_disk.path}.{part}").unlink(missing_ok=True)
 
     monkeypatch.setattr(container_logs.os, moment, removed_after)
     await on_disk.logs.compress(on_disk.path, PART)
@@ -262,3 +279,65 @@ async def test_compressing_is_not_done_by_the_event_loop(on_disk: Subject, monke
     await on_disk.logs.compress(on_disk.path, PART)
 
     assert [True] == [thread is not threading.main_thread() for thread in who]
+
+
+@pytest.mark.parametrize("what", ["sizes", "parts", "remove", "set_aside", "put_back", "compress"])
+async def test_nothing_is_asked_of_the_disk_by_the_event_loop(
+    what: str, on_disk: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_disk.write(on_disk.path, b"said")
+    on_disk.write(f"{on_disk.path}.{OLDER}", b"said")
+    who: set[threading.Thread] = set()
+
+    def note(honest: Callable[..., object]) -> Callable[..., object]:
+        def noted(*given: object, **more: object) -> object:
+            who.add(threading.current_thread())
+            return honest(*given, **more)
+
+        return noted
+
+    for place, name in ((os.path, "realpath"), (os, "scandir"), (os, "rename"), (os, "link"), (os, "lstat")):
+        monkeypatch.setattr(place, name, note(getattr(place, name)))
+    asked = {"sizes": ([on_disk.path],), "parts": (on_disk.path,)}.get(what, (on_disk.path, PART))
+    await getattr(on_disk.logs, what)(*asked)
+
+    assert who
+    assert threading.main_thread() not in who
+
+
+async def test_a_log_whose_disk_hangs_is_not_asked_of_again_and_others_are(
+    on_disk: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, let_go, rename = trio.Event(), threading.Event(), os.rename
+    for path in (on_disk.path, other := f"{os.path.dirname(on_disk.path)}/1.log"):
+        on_disk.write(path, b"said")
+
+    def hang(path: str, target: str) -> None:
+        if path == on_disk.path:
+            trio.from_thread.run_sync(begun.set)
+            assert let_go.wait(60)
+        rename(path, target)
+
+    monkeypatch.setattr(container_logs.os, "rename", hang)
+    logs = DiskContainerLogs(Path(on_disk.path).parents[2], ThreadPool("logs", 2), ThreadPool("packed", 1))
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(logs.set_aside, on_disk.path, PART)
+            await begun.wait()
+            await logs.set_aside(other, PART)
+            nursery.cancel_scope.cancel()
+        for again in (logs.parts(on_disk.path), logs.put_back(on_disk.path, PART)):
+            with pytest.raises(OSError, match="what was begun before has not ended yet"):
+                await again
+    finally:
+        let_go.set()
+
+
+async def test_among_so_many_files_no_name_is_known_to_be_free(
+    on_disk: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(container_logs, "ENTRIES_MAX", 3)
+    for number in range(4):
+        on_disk.write(f"{os.path.dirname(on_disk.path)}/{number}", b"")
+    with pytest.raises(OSError, match="more than 3 files"):
+        await on_disk.logs.parts(on_disk.path)

@@ -97,6 +97,8 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
             files,
             {
                 "make_pod": ("uid",),
+                "pods_on_disk": (),
+                "log_directories": (),
                 "write_hosts": ("uid", "hosts"),
                 "termination_log": ("uid", "main", 0),
                 "make_log_directory": ("/logs/web", "main"),
@@ -112,7 +114,14 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
         ),
         (
             MemoryContainerLogs(_with_log(MemoryPodFiles())),
-            {"compress": ("/logs/web/0.log", "part"), "sizes": (["/logs/web/0.log"],)},
+            {
+                "sizes": (["/logs/web/0.log"],),
+                "parts": ("/logs/web/0.log",),
+                "remove": ("/logs/web/0.log", "part"),
+                "set_aside": ("/logs/web/0.log", "part"),
+                "put_back": ("/logs/web/0.log", "part"),
+                "compress": ("/logs/web/0.log", "part"),
+            },
         ),
         (
             MemoryVolumes(),

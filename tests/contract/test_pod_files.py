@@ -100,11 +100,11 @@ async def test_a_pods_directory_is_made_and_removed_and_twice_is_once(subject: S
     await files.make_pod("u")
     await files.make_pod("u")
     await files.make_pod("v")
-    assert frozenset({"u", "v"}) == files.pods_on_disk()
+    assert frozenset({"u", "v"}) == await files.pods_on_disk()
 
     await files.remove_pod("u")
     await files.remove_pod("u")
-    assert frozenset({"v"}) == files.pods_on_disk()
+    assert frozenset({"v"}) == await files.pods_on_disk()
 
 
 async def test_the_hosts_file_says_what_was_written_last_whatever_a_container_made_of_it(subject: Subject) -> None:
@@ -406,12 +406,12 @@ async def test_a_pods_logs_go_with_the_links_into_them_and_nobody_elses(subject:
         await files.make_log_directory(f"{subject.logs}/ns_p_{uid}", "c")
         subject.write(f"{subject.logs}/ns_p_{uid}/c/0.log", b"")
         await files.link_log(f"{uid}.log", f"{subject.logs}/ns_p_{uid}/c/0.log")
-    assert frozenset({"ns_p_u", "ns_p_u2"}) == files.log_directories()
+    assert frozenset({"ns_p_u", "ns_p_u2"}) == await files.log_directories()
 
     await files.remove_log_directory("ns_p_u")
     await files.remove_log_directory("ns_p_u")
 
-    assert frozenset({"ns_p_u2"}) == files.log_directories()
+    assert frozenset({"ns_p_u2"}) == await files.log_directories()
     assert {"u2.log": f"{subject.logs}/ns_p_u2/c/0.log"} == subject.links()
     assert [0] == list(await files.log_attempts(f"{subject.logs}/ns_p_u2", "c"))
 
@@ -431,8 +431,8 @@ async def test_what_cannot_be_removed_is_said_and_removed_when_it_can(subject: S
     ):
         with subject.nail(path), pytest.raises(PermissionError):
             await remove(name)
-    assert ({"u"}, {"ns_p_u"}) == (files.pods_on_disk(), files.log_directories())
+    assert ({"u"}, {"ns_p_u"}) == (await files.pods_on_disk(), await files.log_directories())
 
     await files.remove_pod("u")
     await files.remove_log_directory("ns_p_u")
-    assert not files.pods_on_disk() | files.log_directories()
+    assert not (await files.pods_on_disk() | await files.log_directories())

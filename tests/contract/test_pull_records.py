@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from trikubelet.model.pull_records import PulledRecord, PullProofs, PullSecret
 from trikubelet.testing.memory_pulls import MemoryPullRecords
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from trio.testing import MockClock
@@ -156,6 +158,31 @@ async def test_a_record_that_cannot_be_read_is_no_record_and_is_overwritten(text
     with pytest.raises(ValueError, match="sha256-"):
         await records.pulled("sha256:1")
     assert [] == list(await records.all_pulled())
+    await records.keep(RECORD)
+    assert RECORD == await records.pulled("sha256:1")
+
+
+def larger_than_memory(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+@pytest.mark.parametrize("lay", [os.mkfifo, larger_than_memory, lambda path: path.symlink_to(path.name)])
+async def test_what_is_no_record_proves_nothing_keeps_none_from_being_read_and_is_replaced(
+    lay: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Damaged, or put there: an agent that waited for it, or could not hold it, would do so at each start."""
+    records = on_disk(tmp_path)
+    await records.keep(RECORD)
+    [path] = (tmp_path / "image_manager" / "pulled").iterdir()
+    await records.keep(other := PulledRecord(image_ref="sha256:2", last_updated_time="2026-11-21T12:00:00Z"))
+    path.unlink()
+    lay(path)
+
+    with pytest.raises(ValueError, match="sha256-"):
+        await records.pulled("sha256:1")
+    assert [other] == list(await records.all_pulled())
+    assert 1 == caplog.text.count(f"A record of pulled images cannot be read: {path}: ")
     await records.keep(RECORD)
     assert RECORD == await records.pulled("sha256:1")
 

@@ -55,7 +55,7 @@ async def test_a_tmpfs_comes_with_size_mode_and_group_and_goes_with_its_pod(tmp_
 
     assert () == mounts.mounted_below(str(root))
     await files.remove_pod(uid)
-    assert frozenset() == files.pods_on_disk()
+    assert frozenset() == await files.pods_on_disk()
 
 
 MANIFEST = """\

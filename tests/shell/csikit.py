@@ -147,7 +147,7 @@ class CsiNodeBench:
         if registered and DRIVER not in self._sockets:
             self.plug_in(DRIVER, self.driver)
         threads: ThreadPool = NoThreads()  # type: ignore[assignment]
-        seen = RegisteredDrivers(self.registry, self.plugins, self.notices, random.Random(1))
+        seen = RegisteredDrivers(self.registry, self.plugins, self.notices, random.Random(1), threads)
         csi = CsiVolumes("n", seen, CsiAttachments("n"), CsiRecords(self.root), self.mounts, threads)
         volumes = DiskVolumes(self.root, NodeFacts("n"), self.mounts, threads, csi=csi)
         volumes.use_objects(self.cluster)  # type: ignore[arg-type]

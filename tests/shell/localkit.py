@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from shell.threadkit import AtOnce
 from trikubelet.cli.client import AgentClient
 from trikubelet.core.relist import Counts
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339, rfc3339
@@ -171,7 +172,7 @@ class FakeView:
             raise NoSuchPod(f"no {name}")
         if (namespace, name, container, previous) not in self.logs:
             raise NotShown(f"{container} has no log")
-        return LogPlace(self.logs[namespace, name, container, previous], lambda: self.over)
+        return LogPlace(self.logs[namespace, name, container, previous], lambda: self.over, AtOnce())
 
 
 @dataclass

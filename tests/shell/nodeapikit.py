@@ -16,6 +16,7 @@ from core.statskit import DISK, snapshot, usage
 from shell.localkit import FakeView
 from trikubelet.app.node_api import LIMITS
 from trikubelet.host.clock import SystemClock
+from trikubelet.httpd.connection_limit import ConnectionLimit
 from trikubelet.httpd.server import HttpLimits, serve_http
 from trikubelet.httpd.tls import TlsListener
 from trikubelet.kit.outage import Outage
@@ -145,7 +146,8 @@ class Bench:
         listeners = [TlsListener(ears, tls.context)]
         async with trio.open_nursery() as nursery:
             serve = partial(serve_http, gate.answer, listeners, limits=self.limits, goes_on=tls.goes_on)
-            await nursery.start(serve)
+            limit = ConnectionLimit("the node's API", self.limits.connections_max, needs_proof=True)
+            await nursery.start(partial(serve, connection_limit=limit))
             yield tls
             nursery.cancel_scope.cancel()
 

@@ -90,12 +90,16 @@ def move(seed: int, *, trace: bool = False) -> Ended:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [*range(3), 17, 24, 35, 49, 197])
+@pytest.mark.parametrize("seed", range(12))
 def test_a_seed_holds_in_which_uids_move(seed: int) -> None:
-    outcome = move(seed, trace=True)
+    assert () == move(seed).violations
 
-    assert () == outcome.violations
-    assert any("has the UID of" in line for line in outcome.trace)
+
+@pytest.mark.slow
+def test_in_those_seeds_uids_do_move() -> None:
+    moved = [seed for seed in range(12) if any("has the UID of" in line for line in move(seed, trace=True).trace)]
+
+    assert len(moved) > 6
 
 
 @pytest.mark.slow

@@ -41,7 +41,6 @@ def build_upkeep(parts: SharedParts, workers: PodWorkers, desired: DesiredPods, 
         runtime=ports.runtime,
         runtime_pods=parts.pleg,
         workers=workers,
-        files=ports.files,
         leftovers=parts.leftovers,
         container_remover=ContainerRemover(
             runtime=ports.runtime,

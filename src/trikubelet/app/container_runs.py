@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from trikubelet.app.shown_pods import observed
 from trikubelet.core.names import all_containers, log_directory_name, log_path
 from trikubelet.kit.disk import DISK_SECONDS_MAX, disk_in_time
+from trikubelet.kit.thread_shares import ThreadShares
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerState
 from trikubelet.server.node_view import LogPlace, NotShown, RunningContainer
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 
 
 class ContainerRuns:
-    """Looks runs up by the names of pods and containers. Owns no state."""
+    """Looks runs up by the names of pods and containers. Owns the threads that their logs are read in."""
 
     def __init__(self, node: Node, pods: ShownPods, pod_logs: str) -> None:
         """``pod_logs``: the directory of the pods' log directories."""
         self._node = node
         self._pods = pods
         self._pod_logs = pod_logs
+        self._threads = ThreadShares("logs that are read")
 
     async def log(self, namespace: str, name: str, container: str, *, previous: bool) -> LogPlace:
         """The log of a container's newest run, or of the one before. Raises NotShown or NoSuchPod."""
@@ -39,10 +41,11 @@ class ContainerRuns:
         uid = pod.metadata.uid
         run = _run(observed(self._node, pod).history(container), _is_waiting(pod, container), previous=previous)
         if run is not None and run.log_path:
-            return LogPlace(os.path.join(self._log_directory(pod), run.log_path), self._is_over(uid, run.id))
-        path = await self._log_on_disk(pod, container, previous=previous)
-        if path is not None:
-            return LogPlace(path, lambda: True)
+            path = os.path.join(self._log_directory(pod), run.log_path)
+            return LogPlace(path, self._is_over(uid, run.id), self._threads)
+        left = await self._log_on_disk(pod, container, previous=previous)
+        if left is not None:
+            return LogPlace(left, lambda: True, self._threads)
         if previous:
             raise NotShown(f'container "{container}" of pod "{name}" has no earlier run on this node')
         why = _waits_for(pod, container)

@@ -31,8 +31,10 @@ from trikubelet.host import examination
 from trikubelet.host.cgroups import read_hierarchies
 from trikubelet.host.clock import SystemClock
 from trikubelet.host.node import read_node
+from trikubelet.kit.plain_file import read_plain
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.kit.unix_socket import connect_unix
+from trikubelet.kube.file_content import FILE_BYTES_MAX
 from trikubelet.model.certificates import SELF_SIGNED_NAMES
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeUnavailable
@@ -213,7 +215,7 @@ def _certificates(settings: Settings) -> Iterator[Finding]:
     now = SystemClock().now_ns()
     for path, renewal in (*wanted, *((path, Renewal.BY_HAND) for path in given)):
         try:
-            held = read_certificate(path.read_bytes())
+            held = read_certificate(read_plain(path, FILE_BYTES_MAX))
         except FileNotFoundError:
             if path in given:
                 yield warning("certificates", f"{path} is not there", "put it there, or take it out of the file")

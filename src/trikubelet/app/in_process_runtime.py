@@ -32,7 +32,7 @@ UNMOUNT_SECONDS_MAX: Final = 5.0
 
 async def start_in_process(services: Services, settings: Settings) -> str:
     """Start the in-process runtime; its endpoint. Each is loaded here, for an agent on containerd needs none. Raises
-    StartFailed when there can be no socket at its path."""
+    StartFailed, in groups too, when there can be no socket at its path, or it cannot write where it keeps its files."""
     run_it: Callable[..., Awaitable[None]]
     if settings.runtime.endpoint == FAKE:
         from trikubelet.fake.runtime import Plan, run_fake  # noqa: PLC0415
@@ -59,8 +59,19 @@ async def start_in_process(services: Services, settings: Settings) -> str:
         socket_path(endpoint)
     except ValueError as error:
         raise StartFailed(f"{error}; choose a shorter --root-dir") from error
-    await services.start(name, run_with_volumes)
+    try:
+        await services.start(name, run_with_volumes)
+    except* OSError as errors:
+        raise StartFailed(f"the {name} cannot start: {_first(errors)}") from errors
     return endpoint
+
+
+def _first(errors: BaseException) -> str:
+    """What the first of them says, with the file where one is meant."""
+    while isinstance(errors, BaseExceptionGroup):
+        errors = errors.exceptions[0]
+    assert isinstance(errors, OSError)
+    return f"{errors.filename}: {errors.strerror}" if errors.filename else errors.strerror or str(errors)
 
 
 async def _unmount_volumes(pods_dir: Path) -> None:

@@ -23,9 +23,11 @@ from trikubelet.app.settings import KUBECTL_ADDRESS
 from trikubelet.core.kubeconfig import write_kubeconfig
 from trikubelet.httpd.server import HttpLimits, serve_http
 from trikubelet.httpd.tls import TlsListener
+from trikubelet.kit.plain_file import read_plain
 from trikubelet.kit.private_file import write_privately
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.kube.certificate_files import keep_self_signed
+from trikubelet.kube.file_content import FILE_BYTES_MAX
 from trikubelet.model.certificates import node_subject
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.kubeconfig import Server, Token
@@ -58,7 +60,7 @@ async def start_kubectl_api(
     """Serve it, and have the agent return its kubeconfig. Raises StartFailed."""
     directory = settings.kubectl_dir
     try:
-        certificate, key, token = await ThreadPool("kubectl", 1).run(partial(_kept, directory, clock))
+        certificate, key, pem, token = await ThreadPool("kubectl", 1).run(partial(_kept, directory, clock))
         tls = ServingTls(TlsFiles(str(certificate), str(key)), TlsRules())
         tls.load()
     except OSError as error:
@@ -79,25 +81,27 @@ async def start_kubectl_api(
     listeners = [TlsListener(one, tls.context) for one in ports]
     serve = partial(serve_http, api.answer, listeners, limits=LIMITS, goes_on=tls.goes_on)
     await services.start("API for kubectl", serve)
-    server = Server(f"https://{KUBECTL_ADDRESS}:{port}", ca=certificate.read_bytes())
+    server = Server(f"https://{KUBECTL_ADDRESS}:{port}", ca=pem)
     agent.notes.kubectl_may_ask(write_kubeconfig(server, Token(token)))
     log.info("kubectl may ask on %s port %d, with what `trikubelet kubeconfig` prints", KUBECTL_ADDRESS, port)
 
 
-def _kept(directory: Path, clock: Clock) -> tuple[Path, Path, str]:
-    """Certificate, key and token, made where there are none. Raises OSError, and StartFailed for a
-    token that no header could carry."""
+def _kept(directory: Path, clock: Clock) -> tuple[Path, Path, bytes, str]:
+    """Where certificate and key are, the certificate itself, and the token; made where there are none. Raises OSError,
+    and StartFailed for a token that no header could carry."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     certificate, key = keep_self_signed(directory, node_subject("kubectl", ["localhost"], [KUBECTL_ADDRESS]), clock)
     path = directory / "token"
     try:
-        token = path.read_text("ascii").strip() if path.exists() else ""
+        token = read_plain(path, FILE_BYTES_MAX).decode("ascii").strip()
+    except FileNotFoundError:
+        token = ""
     except UnicodeDecodeError as error:
         raise StartFailed(f"the token for kubectl in {path} is no ASCII text; remove the file") from error
     if not token:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         write_privately(path, token.encode())
-    return certificate, key, token
+    return certificate, key, read_plain(certificate, FILE_BYTES_MAX), token
 
 
 def how_to_change(place: str, sources: Sources, resource: str, namespace: str, name: str) -> str:

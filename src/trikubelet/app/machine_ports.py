@@ -22,6 +22,7 @@ from trikubelet.host.pod_files import DiskPodFiles
 from trikubelet.host.pull_records import DiskPullRecords
 from trikubelet.host.watch import InotifyWatcher
 from trikubelet.kit.threads import ThreadPool
+from trikubelet.model.errors import StartFailed
 from trikubelet.volumes.fake import FakeVolumes
 from trikubelet.volumes.side_by_side import HANGING_PER_POD_MAX
 from trikubelet.volumes.volumes import DiskVolumes
@@ -58,19 +59,15 @@ def machine_ports(
     inside: bool,
     in_cluster: bool,
 ) -> tuple[Ports, NodeFacts]:
-    """The ports, and the facts with what is known of cgroups now. ``inside``: the runtime is in this process."""
+    """The ports, and the facts with what is known of cgroups now. ``inside``: the runtime is in this process. Raises
+    StartFailed where a directory that files are kept in cannot be made."""
     facts, cgroups = _cgroups(facts, settings, inside=inside)
     threads = ThreadPool("images", IMAGE_THREADS_MAX)
+    files, records = _files(settings, threads)
     ports = Ports(
         runtime=runtime,
         images=images,
-        files=DiskPodFiles(
-            settings.root_dir,
-            settings.pod_logs_dir,
-            settings.container_logs_dir,
-            ThreadPool("removed files", REMOVAL_THREADS_MAX, REMOVAL_THREADS_MAX),
-            ThreadPool("files of pods", POD_FILE_THREADS_MAX, settings.configuration.max_pods),
-        ),
+        files=files,
         logs=DiskContainerLogs(
             settings.pod_logs_dir,
             ThreadPool("sizes of logs", LOG_SIZE_THREADS_MAX),
@@ -79,11 +76,30 @@ def machine_ports(
         volumes=_volumes(settings, facts, chance, in_cluster=in_cluster),
         cgroups=cgroups,
         handlers=FakeHandlers() if settings.runtime.endpoint == FAKE else NetworkHandlers(),
-        records=DiskPullRecords(settings.root_dir, threads),
+        records=records,
         logins=HostLogins(settings.root_dir, settings.credential_plugin_dir, os.environ, threads),
         clock=clock,
     )
     return ports, facts
+
+
+def _files(settings: Settings, images: ThreadPool) -> tuple[DiskPodFiles, DiskPullRecords]:
+    """Pods' files and logs, and the records of images, whose threads are given. Raises StartFailed."""
+    try:
+        files = DiskPodFiles(
+            settings.root_dir,
+            settings.pod_logs_dir,
+            settings.container_logs_dir,
+            ThreadPool("removed files", REMOVAL_THREADS_MAX, REMOVAL_THREADS_MAX),
+            ThreadPool("files of pods", POD_FILE_THREADS_MAX, settings.configuration.max_pods),
+        )
+        return files, DiskPullRecords(settings.root_dir, images)
+    except OSError as error:
+        why = "it is no directory" if isinstance(error, FileExistsError) else error.strerror
+        raise StartFailed(
+            f"{error.filename or settings.root_dir}: {why}; the agent keeps files there: remove what is in the way, "
+            "or choose another --root-dir or podLogsDir"
+        ) from error
 
 
 def _volumes(settings: Settings, facts: NodeFacts, chance: random.Random, *, in_cluster: bool) -> Volumes:
@@ -106,7 +122,7 @@ def _csi(settings: Settings, threads: ThreadPool, chance: random.Random) -> CsiV
     from trikubelet.volumes.csi_registration import RegisteredDrivers  # noqa: PLC0415
 
     root = settings.root_dir.resolve()  # by which the kernel knows what is mounted there
-    registration = RegisteredDrivers(root / "plugins_registry", GrpcPlugins(), InotifyWatcher(threads), chance)
+    registration = RegisteredDrivers(root / "plugins_registry", GrpcPlugins(), InotifyWatcher(threads), chance, threads)
     return CsiVolumes(
         settings.node_name, registration, CsiAttachments(settings.node_name), CsiRecords(root), mounts, threads
     )

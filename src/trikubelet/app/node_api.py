@@ -80,7 +80,7 @@ async def start_node_api(
         listeners = [TlsListener(port, tls.context) for port in ports]
         answer = api.figures.counted("readwrite", gate.answer)
         connection_limit = api.figures.connection_limits["readwrite"] = ConnectionLimit(
-            "the node's API", LIMITS.connections_max
+            "the node's API", LIMITS.connections_max, needs_proof=True
         )
         serve = partial(
             serve_http, answer, listeners, limits=LIMITS, goes_on=tls.goes_on, connection_limit=connection_limit

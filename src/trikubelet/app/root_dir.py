@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.app.endpoint import INSIDE
 from trikubelet.app.paths import RUNTIME_RECORD
 from trikubelet.cri.endpoint import endpoint_at, socket_path
-from trikubelet.host.plain_file import open_plain
+from trikubelet.kit.plain_file import open_plain, put_plain
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
@@ -29,13 +29,11 @@ def bind_to_runtime(root_dir: Path, endpoint: str) -> None:
         ours = endpoint if endpoint in INSIDE else endpoint_at(socket_path(endpoint))
     except ValueError as error:
         raise StartFailed(f"containerRuntimeEndpoint: {error}") from error
-    record, beside = root_dir / RUNTIME_RECORD, root_dir / f"{RUNTIME_RECORD}.new"
     try:
         known = recorded_runtime(root_dir)
         if _has_pods(root_dir) and known != ours:
             _refuse(root_dir, known, ours)
-        beside.write_text(f"{ours}\n")
-        beside.replace(record)
+        put_plain(root_dir / RUNTIME_RECORD, f"{ours}\n".encode(errors="surrogateescape"))
     except OSError as error:
         raise StartFailed(
             f"{error.filename or root_dir}: {error.strerror}; the root directory must be writable"

@@ -1,25 +1,30 @@
 """Files as ``cp`` passes them through a pipe: packed by tar at one end, and unpacked at the other.
 
-What comes out of a container is not trusted: nothing is written outside the destination, and no devices, owners or
-links that lead out are taken (PEP 706, the ``data`` filter). What is not taken is named, and the rest comes all the
-same: hardly an image is without a link to an absolute path. What is no file here (a device, a pipe) keeps its mode.
+What comes out of a container is not trusted: nothing is written outside the destination or through a link
+(``cli/destination.py``), and no devices, owners or links that lead out are taken. What is not taken is named, and the
+rest comes all the same: hardly an image is without a link to an absolute path. What is no file here (a device, a pipe)
+keeps its mode.
 """
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
-import posixpath
-import shutil
 import stat
 import sys
 import tarfile
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.cli.destination import Destination, NotTaken
 from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.tar_members import Kind, Members, NoArchive
 from trikubelet.cli.terminal import in_a_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    from trikubelet.cli.tar_members import Member
 
 _BYTES: Final = 32 * 1024
 
@@ -28,60 +33,116 @@ def unpack(read_end: int, into: str, name: str, renamed: str) -> None:
     """Take what the pipe brings, in which ``name`` is the topmost, into a directory as ``renamed``. Raises
     CommandFailed when it is no archive, or not even its topmost is taken, and OSError."""
 
-    def take(archive: tarfile.TarFile) -> None:
-        holds_more = True
-        for member in archive:
-            is_top = (below := posixpath.relpath(member.name, name or ".")) == "."
-            try:
-                if is_top:
-                    if member.issym():  # there is nothing in it to copy, and the next copy would go where it leads
-                        raise CommandFailed(f"{member.name!r} is a link to {member.linkname!r}; copy that")
-                    holds_more = member.isdir()
-                    _take(archive, member, into, renamed)
-                elif not holds_more:
-                    raise CommandFailed(f"{below!r} is below {renamed!r}, which is no directory")
-                else:
-                    if member.islnk():
-                        member.linkname = posixpath.relpath(member.linkname, name or ".")
-                    _take(archive, member, os.path.join(into, renamed), below)
-            except (tarfile.FilterError, CommandFailed) as error:
-                why = f"not taken from the container: {in_a_cell(str(error))}"
-                if is_top:
-                    raise CommandFailed(why) from error
-                print(f"warning: {why}", file=sys.stderr, flush=True)
+    def take(members: Members) -> None:
+        each = iter(members)
+        if (first := next(each, None)) is None:
+            return  # tar has said why on its standard error
+        with Destination(into or ".") as destination:
+            unpacking = _Unpacking(destination, name, renamed)
+            for member in itertools.chain([first], each):
+                unpacking.take(member, members.content())
 
     _read(read_end, take)
 
 
-def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, root: str, name: str) -> None:
-    """Take one member as ``name`` below a directory, out of which nothing of it leads. Raises CommandFailed for what
-    the filter lets through and should not be done, and FilterError."""
-    member.name = name
-    for place in (name, *([member.linkname] if member.islnk() else [])):
-        if place == ".." or place.startswith("../"):
-            raise CommandFailed(f"{place!r} is outside the destination")
-    if is_special(os.path.join(root, name)):
-        raise CommandFailed(f"{name!r} is a device, pipe or socket here")
-    # tarfile would make such a link into a copy of what was not taken, unfiltered.
-    if member.islnk() and not os.path.lexists(os.path.join(root, member.linkname)):
-        raise CommandFailed(f"{name!r} is a link to {member.linkname!r}, which was not taken")
-    archive.extract(member, root, filter="data")
+class _Unpacking:
+    """Knows which name in the archive is which here. Raises CommandFailed where the operator's names say ``..``."""
+
+    def __init__(self, destination: Destination, name: str, renamed: str) -> None:
+        self._destination = destination
+        try:
+            self._top, self._renamed = _parts(name), _parts(renamed)
+        except NotTaken as error:
+            raise CommandFailed(f"{name!r} {error}") from error
+
+    def take(self, member: Member, content: Iterable[bytes]) -> None:
+        """Take one member, or say why not. Raises CommandFailed where that is the topmost, and OSError."""
+        below: list[str] | None = None
+        try:
+            below = self._below(member.name)
+            self._place(member, below, content)
+        except NotTaken as error:
+            shown = "/".join(below or []) or member.name
+            why = f"not taken from the container: {in_a_cell(f'{shown!r} {error}')}"
+            if below == []:
+                raise CommandFailed(why) from error
+            print(f"warning: {why}", file=sys.stderr, flush=True)
+
+    def _below(self, name: str) -> list[str]:
+        """What stands behind the topmost in a name of the archive's. Raises NotTaken."""
+        parts, top = _parts(name), len(self._top)
+        if parts[:top] != self._top:
+            raise NotTaken("is outside the destination")
+        return parts[top:]
+
+    def _place(self, member: Member, below: list[str], content: Iterable[bytes]) -> None:
+        parts = self._renamed + below
+        try:
+            match member.kind:
+                case Kind.DIRECTORY:
+                    self._destination.make_directory(parts)
+                case Kind.FILE:
+                    self._destination.write(parts, content, _mode(member.mode), member.mtime)
+                case Kind.LINK if not below:  # there is nothing in it to copy, and the next copy would meet it
+                    raise NotTaken(f"is a link to {member.link!r}; copy that")
+                case Kind.LINK if not _stays(member.link, len(below) - 1):
+                    raise NotTaken(f"is a link to {member.link!r}, which may be outside the destination")
+                case Kind.LINK:
+                    self._destination.link(parts, member.link)
+                case Kind.HARD_LINK:
+                    self._destination.link_again(parts, self._renamed + self._below(member.link))
+                case other:
+                    raise NotTaken(f"is a {other}")
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            raise NotTaken("has a longer name, or leads to a longer one, than can be had here") from error
+
+
+def _parts(name: str) -> list[str]:
+    """The names in a path. Raises NotTaken where it goes up: tar writes no such."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise NotTaken("is outside the destination")
+    return parts
+
+
+def _stays(target: str, depth: int) -> bool:
+    """Whether a link, so many directories below the topmost, leads to something in that. It may go up before it goes
+    down, no further than there are directories, and never again: a name may be another link, and up from where that
+    leads is anywhere. If all links are so, no chain of them leads out."""
+    if not target or target.startswith("/"):
+        return False
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    up = len(list(itertools.takewhile("..".__eq__, parts)))
+    return up <= depth and ".." not in parts[up:]
+
+
+def _mode(mode: int) -> int:
+    """Of a file here: ours to read and write, others' at most to read, and to be run by those who ran it there."""
+    return (mode & (0o755 if mode & 0o100 else 0o644)) | 0o600
 
 
 def pour(read_end: int, path: str) -> None:
     """Write the file that the pipe brings to a device or a pipe, which stays as it is otherwise. Raises CommandFailed
     when it is no archive or no file, and OSError."""
 
-    def take(archive: tarfile.TarFile) -> None:
-        if (member := archive.next()) is None:
+    def take(members: Members) -> None:
+        if (member := next(iter(members), None)) is None:
             return  # tar has said why on its standard error
-        content = archive.extractfile(member) if member.isreg() else None
-        if content is None:
+        if member.kind is not Kind.FILE:
             raise CommandFailed(f"{in_a_cell(member.name)} is no file, and {path} no directory")
         with open(path, "wb", buffering=0) as there:
-            shutil.copyfileobj(content, there)
+            for part in members.content():
+                write_all(there.fileno(), part)
 
     _read(read_end, take)
+
+
+def write_all(descriptor: int, said: bytes) -> None:
+    """Write all of it, also where that is taken piece by piece. Raises OSError."""
+    while said:
+        said = said[os.write(descriptor, said) :]
 
 
 def is_special(path: str) -> bool:
@@ -93,14 +154,12 @@ def is_special(path: str) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def _read(read_end: int, take: Callable[[tarfile.TarFile], None]) -> None:
+def _read(read_end: int, take: Callable[[Members], None]) -> None:
     with open(read_end, "rb") as stream:
         try:
-            with tarfile.open(fileobj=stream, mode="r|") as archive:
-                take(archive)
-        except tarfile.ReadError as error:
-            if str(error) != "empty file":  # then tar has said why on its standard error
-                raise CommandFailed(f"what the container sends is no tar archive: {error}") from error
+            take(Members(stream))
+        except NoArchive as error:
+            raise CommandFailed(f"what the container sends is no tar archive: {error}") from error
         finally:
             while stream.read(_BYTES):  # so that whoever writes comes to his end
                 pass

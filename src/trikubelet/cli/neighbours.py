@@ -19,7 +19,7 @@ from trikubelet.host.examination import holders_of, processes_named
 if TYPE_CHECKING:
     from pathlib import Path
 
-_NO_FILE: Final = frozenset({errno.EINVAL, errno.ELOOP, errno.ENOTDIR})
+_NO_FILE: Final = frozenset({errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENOTDIR})
 
 
 def agents_on(endpoint: str) -> list[int]:

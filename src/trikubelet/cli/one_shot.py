@@ -25,6 +25,7 @@ from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.one_pod import OnePodRuntime
+from trikubelet.cli.whole_lines import WholeLines
 from trikubelet.core.names import all_containers
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from trikubelet.app.compose import Agent
     from trikubelet.app.settings import Settings
     from trikubelet.model.k8s import Pod
+    from trikubelet.server.node_view import LogPlace
 
 T = TypeVar("T")
 
@@ -184,7 +186,7 @@ class _OneShot:
             if place.path not in self._logs:
                 self._logs.add(place.path)
                 before = f"[{container.name}] " if len(containers) > 1 else ""
-                showing.start_soon(_show, place.path, place.is_over, before.encode())
+                showing.start_soon(_show, place, before.encode())
 
     def _warn(self, pod: Pod) -> None:
         """Say what is in the pod's way, each thing once."""
@@ -253,18 +255,14 @@ async def _say_who_is_silent(settings: Settings) -> int:
     raise AssertionError
 
 
-async def _show(path: str, is_over: Callable[[], bool], before: bytes) -> None:
+async def _show(place: LogPlace, before: bytes) -> None:
     """What one run of a container writes, by whole lines where others write between."""
-    torn = b""
-    async with aclosing(read_log(path, LogQuery(follow=True), is_over)) as blocks:
+    lines = WholeLines(before)
+    async with aclosing(read_log(place.path, LogQuery(follow=True), place.is_over, place.threads)) as blocks:
         async for block in blocks:
-            if not before:
-                _write(block)
-                continue
-            *lines, torn = (torn + block).split(b"\n")
-            _write(b"".join(before + line + b"\n" for line in lines))
-    if torn:
-        _write(before + torn + b"\n")
+            _write(lines.of(block) if before else block)
+    if rest := lines.rest():
+        _write(rest + b"\n")
 
 
 def _write(said: bytes) -> None:

@@ -19,7 +19,7 @@ def shows_own(own: Certificate, given: Certificate | None, common_name: str, now
     kubeconfig's (``given``) was issued later and lasts, too.
 
     Upstream shows its own whenever that has not expired. But a kubeconfig that is newer was put there since, as for a
-    cluster that was made anew, which does not know the certificate of the old one."""
+    cluster that was made again, which does not know the certificate of the old one."""
     if own.common_name != common_name or own.has_expired(now_ns):
         return False
     issued_ns = own.not_before_ns + BACKDATED_SECONDS * SECOND_NS

@@ -94,7 +94,7 @@ class Frames:
         self._inner.open(stream_id)
 
     def close(self, stream_id: int) -> None:
-        """Nobody wants this stream's messages any more: from the next frame on h2 gets all there is of it."""
+        """This stream's messages are not wanted any more: from the next frame on h2 gets all there is of it."""
         self._inner.close(stream_id)
 
     def feed(self, data: bytes) -> list[bytes | StreamData | Block | Away]:

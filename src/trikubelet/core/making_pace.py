@@ -2,7 +2,7 @@
 
 What is made and is not there a moment later would else be made at once, for ever, as fast as the runtime answers: its
 death is news, and news ends every wait of a pod worker. The first two come without a pause, for anything may die once;
-after that each pause is twice as long as the one before. Who makes nothing for a while begins anew. Upstream's pace is
+after that each pause is twice as long as the one before. Who makes nothing for a while begins again. Upstream's pace is
 that of its relist, once a second.
 """
 

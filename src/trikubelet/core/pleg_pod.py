@@ -146,7 +146,7 @@ def request_dropped(pod: PlegPod) -> PlegPod:
 def hinted(pod: PlegPod, at: float, *, is_known: bool) -> PlegPod:
     """The runtime sent an event of the pod. Where its worker or garbage collection is at it, that is mostly what they
     do, three events for each start; the rest nobody could act on before they are done, and they ask then. One that is
-    not ``is_known``, and of which nobody wants anything, is not ours, or not any more: the next full list is soon
+    not ``is_known``, and of which nothing is wanted, is not ours, or not any more: the next full list is soon
     enough for it, and a runtime may name any number of them."""
     return pod if pod.changing or (pod == IDLE and not is_known) else relist_requested(pod, at)
 

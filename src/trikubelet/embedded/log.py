@@ -11,6 +11,8 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.kit.plain_file import open_plain_to_append
+
 if TYPE_CHECKING:
     from trikubelet.ports import Clock
 
@@ -89,7 +91,7 @@ class ContainerLog:
 
 
 def _open(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE) if path else -1
+    return open_plain_to_append(path, FILE_MODE) if path else -1
 
 
 def _record(stamp: bytes, stream: str, tag: bytes, line: bytes) -> bytes:

@@ -21,6 +21,7 @@ from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.fake.images import image_id, image_ref
 from trikubelet.fake.pods import new_id, pod_address
 from trikubelet.fake.records import Container, Sandbox
+from trikubelet.kit.plain_file import open_plain_to_append
 from trikubelet.model.runtime_errors import NotFound, RuntimeFailure
 
 if TYPE_CHECKING:
@@ -189,8 +190,7 @@ def write_log(container: Container, line: str) -> None:
     """Append a line to a container's log, in the CRI's format, if it has one. Raises OSError."""
     if container.log_path:
         Path(container.log_path).parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(container.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, LOG_MODE)
-        with os.fdopen(file, "w") as log:
+        with os.fdopen(open_plain_to_append(container.log_path, LOG_MODE), "w") as log:
             log.write(f"{rfc3339_nano(container.created_at)} stdout F {line}\n")
 
 

@@ -24,6 +24,9 @@ HEAD_BYTES_MAX: Final = 64 * 1024
 INFORMATIONAL_MAX: Final = 5
 """Answers before the answer (1xx), as upstream (Go's net/http): a server could send them for ever, and who reads what
 is always there already lets nobody else run."""
+RECEIVED_BYTES_MAX: Final = 1024 * 1024
+"""Of all that comes for one answer, more than so many heads and that body have: what is around the body, extensions of
+its chunks say, could go on for ever as well."""
 _BROKEN: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([245]\d\d)(?=[ \r]|$)")
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,6})[ \t]*(?=\r\n|$)", re.IGNORECASE)
@@ -111,13 +114,16 @@ async def _answer(stream: trio.abc.Stream, target: HttpTarget, received: bytes) 
     http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
     for said in _events(target):
         http.send(said)
-    status, location, body, informational = 0, "", bytearray(), 0
+    status, location, body, informational, came = 0, "", bytearray(), 0, 0
     while len(body) < BODY_BYTES_MAX:
         event = http.next_event()
         if event is h11.NEED_DATA:
             received = received or bytes(await stream.receive_some(RECEIVE_BYTES))
             if not received and not status:
                 raise Unreachable("EOF")
+            came += len(received)
+            if came > RECEIVED_BYTES_MAX:
+                raise h11.RemoteProtocolError("chunked encoding contains too much non-data")
             http.receive_data(received)
             received = b""
         elif isinstance(event, h11.Response):

@@ -1,10 +1,10 @@
 """The files of containers' logs on the real disk, while they are written (``ports.ContainerLogs``).
 
 The path of a log comes from the runtime, and this process may rename and remove anything: so a path that is not below
-the pods' logs, once the links on the way are followed, is not touched, and neither is what is not a plain file. Sizes
-are read in a thread, so a disk that hangs blocks only that; renaming is done at once. Compressing takes seconds, in a
-thread of a pool of its own, a block at a time. A compressed part gets its name when all of it is on the disk, so a
-power cut costs no lines.
+the pods' logs, once the links on the way are followed, is not touched, and neither is what is not a plain file.
+Everything is done in threads, so a disk that hangs blocks only those; of one log one thing at a time is looked for,
+renamed or removed, so nothing comes late that was given up. Compressing takes seconds, in a thread of a pool of its
+own, a block at a time. A compressed part gets its name when all of it is on the disk, so a power cut costs no lines.
 """
 
 from __future__ import annotations
@@ -17,20 +17,25 @@ import stat
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from trikubelet.core.log_rotation import PACKED, UNFINISHED, is_part
-from trikubelet.host.plain_file import open_plain
 from trikubelet.kit.disk import on_disk
+from trikubelet.kit.plain_file import open_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from trikubelet.kit.threads import ThreadPool
+
+T = TypeVar("T")
 
 BLOCK_BYTES: Final = 64 * 1024
 LEVEL: Final = 6
 """Of compression: zlib's default, and that of upstream."""
+ENTRIES_MAX: Final = 20_000
+"""Files in the directory of a container's logs. Rotation leaves a few of each attempt; where there are more, somebody
+else puts them there."""
 
 
 class DiskContainerLogs:
@@ -46,38 +51,30 @@ class DiskContainerLogs:
         """How long each file being written is (``ports.ContainerLogs``), in one thread for all."""
         return await on_disk(self._looking, lambda: [_size(path) for path in paths])
 
-    def parts(self, path: str) -> frozenset[str]:
+    async def parts(self, path: str) -> frozenset[str]:
         """Rotated parts, and unfinished ones."""
-        directory, name = os.path.split(self._inside(path))
-        start = f"{name}."
-        with os.scandir(directory) as entries:
-            return frozenset(
-                entry.name.removeprefix(start)
-                for entry in entries
-                if entry.name.startswith(start)
-                and is_part(entry.name.removeprefix(start))
-                and entry.is_file(follow_symlinks=False)
-            )
+        return await self._in_thread(_parts, path)
 
-    def remove(self, path: str, part: str) -> None:
+    async def remove(self, path: str, part: str) -> None:
         """Remove a part."""
-        Path(f"{self._inside(path)}.{part}").unlink(missing_ok=True)
+        await self._in_thread(lambda inside: Path(f"{inside}.{part}").unlink(missing_ok=True), path)
 
-    def set_aside(self, path: str, part: str) -> None:
+    async def set_aside(self, path: str, part: str) -> None:
         """Rename the file being written to a part that is not there."""
-        inside = self._inside(path)
-        os.rename(inside, f"{inside}.{part}")
+        await self._in_thread(lambda inside: os.rename(inside, f"{inside}.{part}"), path)
 
-    def put_back(self, path: str, part: str) -> None:
+    async def put_back(self, path: str, part: str) -> None:
         """Undo that, unless the runtime has opened a new file meanwhile, which a rename would lose."""
-        inside = self._inside(path)
-        with suppress(FileExistsError, FileNotFoundError):
-            os.link(f"{inside}.{part}", inside)
-            os.unlink(f"{inside}.{part}")
+        await self._in_thread(partial(_put_back, part=part), path)
 
     async def compress(self, path: str, part: str) -> None:
         """Put a compressed part in place of a plain one, in a thread."""
-        await self._compressing.run(partial(_compress, f"{self._inside(path)}.{part}"))
+        await self._compressing.run(lambda: _compress(f"{self._inside(path)}.{part}"))
+
+    async def _in_thread(self, work: Callable[[str], T], path: str) -> T:
+        """Do something with the log at the path, as it is without links. If cancelled, the thread goes on, and stays
+        the only one for that log."""
+        return await on_disk(self._looking, lambda: work(self._inside(path)), path)
 
     def _inside(self, path: str) -> str:
         """The path without links on the way to the file. Raises PermissionError outside the pods' logs."""
@@ -98,6 +95,26 @@ def _size(path: str) -> int | OSError | None:
     except ValueError as error:  # a name that no file can have
         return OSError(errno.EINVAL, str(error), path)
     return found.st_size if stat.S_ISREG(found.st_mode) else OSError(errno.EINVAL, "no plain file", path)
+
+
+def _parts(inside: str) -> frozenset[str]:
+    directory, name = os.path.split(inside)
+    start = f"{name}."
+    found: set[str] = set()
+    with os.scandir(directory) as entries:
+        for count, entry in enumerate(entries, 1):
+            if count > ENTRIES_MAX:
+                raise OSError(errno.EFBIG, f"more than {ENTRIES_MAX} files", directory)
+            part = entry.name.removeprefix(start)
+            if entry.name.startswith(start) and is_part(part) and entry.is_file(follow_symlinks=False):
+                found.add(part)
+    return frozenset(found)
+
+
+def _put_back(inside: str, part: str) -> None:
+    with suppress(FileExistsError, FileNotFoundError):
+        os.link(f"{inside}.{part}", inside)
+        os.unlink(f"{inside}.{part}")
 
 
 def _compress(plain: str) -> None:
@@ -122,7 +139,8 @@ def _pack(plain: str, unfinished: str) -> None:
     that a file may have; it is left empty."""
     with open_plain(plain, follows_links=False) as source:
         found = os.fstat(source.fileno())
-        number = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        Path(unfinished).unlink(missing_ok=True)  # of a crash, or a container's: a pipe would be waited for
+        number = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(number, "wb") as target:
             os.fchmod(number, stat.S_IMODE(found.st_mode))
             with gzip.GzipFile("", "wb", LEVEL, target, mtime=0) as packer:

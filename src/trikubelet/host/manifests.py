@@ -12,7 +12,7 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
-from trikubelet.host.plain_file import open_plain
+from trikubelet.kit.plain_file import open_plain
 from trikubelet.model.manifest_places import Entry, EntryKind, Listing, Stamp
 
 if TYPE_CHECKING:

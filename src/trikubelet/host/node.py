@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trikubelet.core.containers.dns import parse_resolv_conf
+from trikubelet.kit.named_file import read_named
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.node_reading import NodeReading
 
@@ -71,7 +72,7 @@ def default_addresses() -> tuple[str, ...]:
 def read_resolv_conf(path: Path) -> DNSConfig:
     """The resolv.conf pods with ``dnsPolicy: Default`` inherit. Raises StartFailed naming the file."""
     try:
-        return parse_resolv_conf(path.read_text(errors="replace"))
+        return parse_resolv_conf(read_named(path).decode(errors="replace"))
     except OSError as error:
         raise StartFailed(
             f"{path}: cannot be read: {error.strerror} (set resolvConf to the file pods shall use)"

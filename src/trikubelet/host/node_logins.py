@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.keyring import config_json_logins, dockercfg_logins
 from trikubelet.kit.disk import DISK_SECONDS_MAX, disk_in_time
+from trikubelet.kit.plain_file import read_plain
 from trikubelet.kit.program import ProgramFailed, run_program
 from trikubelet.model.errors import LoginUnavailable
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+FILE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of logins to ten thousand registries."""
 PLUGIN_SECONDS_MAX: Final = 60.0
 """One run, which asks some cloud's service over the network (upstream: 1 min)."""
 
@@ -66,7 +69,7 @@ class HostLogins:
 def _first_that_reads(files: Sequence[tuple[Path, Callable[[bytes], dict[str, Login]]]]) -> Mapping[str, Login]:
     for path, read in files:
         try:
-            return read(path.read_bytes())
+            return read(read_plain(path, FILE_BYTES_MAX))
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:

@@ -22,15 +22,17 @@ import logging
 import os
 import re
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from trikubelet.core.log_rotation import is_finished, stem
 from trikubelet.core.names import ATTEMPT_DIGITS_MAX, pod_directory
 from trikubelet.host.logs import RECORD_BYTES_MAX, end_of_log
 from trikubelet.host.mounts import mounted_below
-from trikubelet.host.plain_file import open_plain
 from trikubelet.host.removal import remove_tree
+from trikubelet.kit.disk import on_disk
+from trikubelet.kit.plain_file import open_plain, put_plain
 from trikubelet.kit.threads import StillRunning
 from trikubelet.model.errors import StillMounted
 from trikubelet.model.names import uid_problem
@@ -48,9 +50,12 @@ T = TypeVar("T")
 
 _ATTEMPT = re.compile(rf"(\d{{1,{ATTEMPT_DIGITS_MAX}}})\.log(?:\..*)?", re.ASCII)
 POD_MODE, FILE_MODE, TERMINATION_MODE = 0o750, 0o644, 0o666
+DIRECTORIES_MAX: Final = 20_000
+"""So many pods' directories are named at once, far more than a node has. Whoever asks removes what nobody needs, and
+finds others the next time."""
 
 _PODS, _LOGS = "pods", "logs"
-_MAKE = "make "
+_MAKE, _LOOK = "make ", "look through "
 _DEAD_LINKS = "links whose log is gone"
 """``_MAKE`` is before the key of what makes: the two pools may be one; then only the keys distinguish it from
 removing."""
@@ -87,8 +92,11 @@ class DiskPodFiles:
         """The pod's directory. Raises StillMounted, or OSError."""
         await self._remove_in_thread(partial(_remove, self._pod(uid)), _PODS, uid)
 
-    def pods_on_disk(self) -> frozenset[str]:
+    async def pods_on_disk(self) -> frozenset[str]:
         """UIDs that have a directory. A name that is not a UID is not a pod's."""
+        return await on_disk(self._using, self._uids, _LOOK + _PODS, may_hang=True)
+
+    def _uids(self) -> frozenset[str]:
         return frozenset(name for name in _directories(self._pods) if not uid_problem(name))
 
     async def write_hosts(self, uid: str, content: str) -> str:
@@ -101,23 +109,21 @@ class DiskPodFiles:
     def noted(self, uid: str, note: Note) -> bytes:
         """The pod's checkpoint of that kind. A file that is too long, which the agent did not write, is cut off."""
         try:
-            with (self._pod(uid) / note.value).open("rb") as file:
+            with open_plain(str(self._pod(uid) / note.value)) as file:
                 return file.read(NOTE_BYTES_MAX)
         except FileNotFoundError:
             return b""
 
     def noted_of_all(self, note: Note) -> dict[str, bytes]:
         """Every pod's checkpoint of that kind; an empty file, which a power cut can leave, is ignored."""
-        found = ((uid, self.noted(uid, note)) for uid in self.pods_on_disk())
+        found = ((uid, self.noted(uid, note)) for uid in self._uids())
         return {uid: content for uid, content in found if content}
 
     def note(self, uid: str, note: Note, content: bytes) -> None:
         """Put the file in place atomically. Not flushed: what a power cut loses is not needed, for it ends the
         processes, too."""
         check_size(note, content)
-        beside = self._pod(uid) / f".{note.value}.new"
-        beside.write_bytes(content)
-        beside.replace(beside.with_name(note.value))
+        put_plain(self._pod(uid) / note.value, content)
 
     def forget_note(self, uid: str, note: Note) -> None:
         """Remove the file; nothing was noted of an orphan whose UID is somebody else's label and leads elsewhere."""
@@ -160,9 +166,9 @@ class DiskPodFiles:
         """The legacy link. A link of that name from an earlier pod instance is replaced."""
         await self._using.run(partial(_link, self._containers / link_name, log_path))
 
-    def log_directories(self) -> frozenset[str]:
+    async def log_directories(self) -> frozenset[str]:
         """Names of the pod log directories."""
-        return _directories(self._logs)
+        return await on_disk(self._using, partial(_directories, self._logs), _LOOK + _LOGS, may_hang=True)
 
     async def remove_log_directory(self, name: str) -> None:
         """One pod's logs and then the links into them. Raises StillMounted, or OSError."""
@@ -305,7 +311,14 @@ def _entries(directory: Path) -> list[os.DirEntry[str]]:
 
 
 def _directories(directory: Path) -> frozenset[str]:
-    return frozenset(entry.name for entry in _entries(directory) if entry.is_dir(follow_symlinks=False))
+    """The directories in one, at most ``DIRECTORIES_MAX``; none when it is not there. Raises OSError when it cannot be
+    read."""
+    try:
+        with os.scandir(directory) as entries:
+            found = (entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+            return frozenset(islice(found, DIRECTORIES_MAX))
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
 
 
 def _end_of(path: str, bytes_max: int) -> bytes:

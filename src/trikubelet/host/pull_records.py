@@ -5,7 +5,8 @@
 
 A file is written atomically, also across a power cut: an image whose record is lost would be open to any pod. So each
 is flushed, in threads (``kit.disk``); where the disk hangs no image is granted, and its pod tries again. Somebody may
-remove the directories while this runs: then nothing is recorded, and the next record makes them again.
+remove the directories while this runs: then nothing is recorded, and the next record makes them again. What lies in a
+record's place and cannot be read, whatever it is, is no record: it proves nothing, and the next one replaces it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from trikubelet.kit.disk import on_disk
+from trikubelet.kit.plain_file import read_plain
 from trikubelet.kit.private_file import write_privately
 from trikubelet.model.decoding import decode_object
 from trikubelet.model.pull_records import API_VERSIONS, PulledRecord, PullIntent
@@ -34,6 +36,8 @@ T = TypeVar("T", PulledRecord, PullIntent)
 R = TypeVar("R")
 
 MODE: Final = 0o700
+RECORD_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of one record: the proofs of more than ten thousand Secrets."""
 
 
 class DiskPullRecords:
@@ -103,12 +107,14 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _read(path: Path, type_: type[T]) -> T | None:
+    """None where there is no record. Raises ValueError for one that cannot be read: as for what it says, so for a pipe
+    or a file without end in its place."""
     try:
-        text = path.read_bytes()
+        record = decode_object(read_plain(path, RECORD_BYTES_MAX), type_)
     except FileNotFoundError:
         return None
-    try:
-        record = decode_object(text, type_)
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
     except msgspec.DecodeError as error:
         raise ValueError(f"{path}: {error}") from error
     if record.kind != type_.KIND or record.api_version not in API_VERSIONS:

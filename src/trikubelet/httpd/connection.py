@@ -105,6 +105,8 @@ class HttpConnection:
         await self._answer(request)
         self._slot.waits()
         self._forget_request()
+        if pause_seconds := self._slot.pause_seconds:
+            await trio.sleep(pause_seconds)
         # After a stream that failed our side is not done.
         return self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE
 
@@ -132,7 +134,8 @@ class HttpConnection:
             body += event.data
             if len(body) > self._limits.body_bytes_max:
                 raise self._too_much()
-        return replace(request, body=bytes(body), gone=self._gone)
+        slot = self._slot
+        return replace(request, body=bytes(body), gone=self._gone, network=slot.network, admit=slot.admit)
 
     def _too_much(self) -> NotServed:
         why = f"at most {self._limits.body_bytes_max} bytes of body are read"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import trio
@@ -16,13 +16,25 @@ if TYPE_CHECKING:
     from trikubelet.model.certificates import Certificate
 
 
+class Admit(Protocol):
+    """Says to the server that it must not close a client's connection for others while it is being answered, or,
+    ``for_good``, at any time."""
+
+    def __call__(self, *, for_good: bool) -> None: ...
+
+
+def _anybody(*, for_good: bool) -> None:
+    """Where nobody counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One request. ``path`` is decoded and has no query; of a ``query`` key given twice the first counts, as in Go, and
     ``repeated`` has all its values; ``headers`` have lower-case names, and the values of a repeated one are joined by
     commas. ``certificate`` is the client's, as far as TLS has found it good when the connection began; None where there
     was none. ``gone`` waits until the client has ended its side: whose answer takes long may give it up then. One task
-    may wait, and only until the answer begins."""
+    may wait, and only until the answer begins. ``network``: where the client comes from (``httpd.client_network``);
+    ``admit``: for the handler of a server that wants a proof (``httpd.connection_limit``)."""
 
     method: str
     path: str
@@ -32,6 +44,8 @@ class Request:
     certificate: Certificate | None = None
     repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gone: Callable[[], Awaitable[None]] = field(default=trio.sleep_forever, compare=False, repr=False)
+    network: str = ""
+    admit: Admit = field(default=_anybody, compare=False, repr=False)
 
     @property
     def upgrade(self) -> str:
@@ -84,7 +98,7 @@ class HttpLimits:
     idle_seconds_max: float = 90.0
     """From the end of a response (or the connection's beginning) to the whole of the next request."""
     unauthenticated_seconds_max: float = 10.0
-    """The same, if less, on a connection that got nothing yet but refusals (``httpd.connection_limit``)."""
+    """The same, if less, on a connection that is unauthenticated (``httpd.connection_limit``)."""
     send_seconds_max: float = 30.0
     """One write to a client that does not read."""
     stream_seconds_max: float = 4 * 3600.0
@@ -98,11 +112,10 @@ def text(body: str, status: int = HTTPStatus.OK, headers: Mapping[str, str] | No
     return Response(status, typed, f"{body.rstrip()}\n".encode())
 
 
-def bare(body: str, status: int) -> Response:
+def bare(body: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
     """Plain text as it is, for whoever passes it on."""
-    return Response(
-        status, {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}, body.encode()
-    )
+    typed = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff", **(headers or {})}
+    return Response(status, typed, body.encode())
 
 
 def json(value: object, status: int = HTTPStatus.OK) -> Response:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from trikubelet.httpd.client_network import client_network
 from trikubelet.httpd.connection import HttpConnection, refuse
 from trikubelet.httpd.connection_limit import ConnectionLimit
 from trikubelet.httpd.messages import Handler, HttpLimits, Request, Response, json, text
@@ -58,7 +59,7 @@ async def serve_http(
     async def attend(stream: trio.abc.Stream) -> None:
         nonlocal refused
         try:
-            with present.slot() as slot:
+            with present.slot(client_network(stream)) as slot:
                 if slot is not None:
                     with slot.scope:
                         await _serve(stream, handler, bounds, goes_on, budget, slot)

@@ -35,11 +35,12 @@ async def disk_in_time(seconds: float, call: Callable[[], Awaitable[T]]) -> T:
         raise OSError(errno.ETIMEDOUT, f"the disk did not answer within {seconds:g} s") from error
 
 
-async def on_disk(threads: ThreadPool, work: Callable[[], T], changes: str = "") -> T:
-    """Do ``work`` in a thread. ``changes`` says what it changes, if anything: what was given up there and may still
-    happen must not undo what comes next, so nothing else changes it before. Raises what the work does, and OSError
-    (ETIMEDOUT, EBUSY) where the disk does not answer and where it has not done what it was asked before."""
+async def on_disk(threads: ThreadPool, work: Callable[[], T], key: str = "", *, may_hang: bool = False) -> T:
+    """Do ``work`` in a thread. ``key`` says what it changes, or what it looks at again and again: what was given up
+    there and may still happen must not undo what comes next, nor may a disk that hangs have a thread for each look. So
+    nothing else of that key is begun before. ``may_hang``: as ``ThreadPool.run`` has it. Raises what the work does, and
+    OSError (ETIMEDOUT, EBUSY) where the disk does not answer and where it has not done what it was asked before."""
     try:
-        return await disk_in_time(DISK_SECONDS_MAX, partial(threads.run, work, changes))
+        return await disk_in_time(DISK_SECONDS_MAX, partial(threads.run, work, key, may_hang=may_hang))
     except StillRunning as error:
         raise OSError(errno.EBUSY, str(error)) from error

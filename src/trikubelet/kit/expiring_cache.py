@@ -48,7 +48,7 @@ class ExpiringCache(Generic[T]):
                 del self._asking[key]
 
     def forget(self, key: Hashable) -> None:
-        """Ask anew when the next one wants to know. Who is being answered now is answered."""
+        """Ask again when the next one wants to know. Who is being answered now is answered."""
         self._answers.pop(key, None)
 
     def _keep(self, key: Hashable, answer: T) -> None:

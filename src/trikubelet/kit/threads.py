@@ -108,6 +108,11 @@ class ThreadPool:
         """The keys ``<owner>/<rest>`` that have a thread, begun or waiting for its turn: of each the rest."""
         return frozenset(key.removeprefix(f"{owner}/") for key in self._busy if key.startswith(f"{owner}/"))
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no thread of it is at work, nor anything waiting for one."""
+        return not self._limiter.borrowed_tokens and not self._patient.borrowed_tokens
+
     def _free(self, key: str, token: trio.lowlevel.TrioToken) -> None:
         # Delivered in order, so a caller that gets the thread's result finds the key free again.
         with contextlib.suppress(trio.RunFinishedError):  # the agent went down without this thread

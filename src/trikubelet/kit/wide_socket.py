@@ -29,6 +29,11 @@ class WideSocket(trio.abc.Stream):
         with suppress(OSError):  # not every network stack has it, as Trio knows, and the connection is good without
             stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX)
 
+    @property
+    def socket(self) -> trio.socket.SocketType:
+        """What is below."""
+        return self._stream.socket
+
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         """What has come, ``step_bytes`` of it by default. Raises what Trio's sockets raise."""
         return await self._stream.receive_some(self.step_bytes if max_bytes is None else max_bytes)

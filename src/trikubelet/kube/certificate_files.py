@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from trikubelet.core.timestamps import SECOND_NS, rfc3339
+from trikubelet.kit.plain_file import read_plain
 from trikubelet.kit.private_file import sync_names, write_privately
+from trikubelet.kube.file_content import FILE_BYTES_MAX
 from trikubelet.kube.key_pair import read_pair
 from trikubelet.model.certificates import SELF_SIGNED_NAMES, Certificate, CertificateUnusable, SigningRequest, Subject
 from trikubelet.model.kubeconfig import File
@@ -56,7 +58,7 @@ class CertificateFiles:
     def current(self) -> Certificate | None:
         """The newest certificate, or None when there is none. Raises CertificateUnusable naming the file."""
         try:
-            pem = self.current_path.read_bytes()
+            pem = read_plain(self.current_path, FILE_BYTES_MAX)
         except FileNotFoundError:
             return None
         try:
@@ -70,11 +72,11 @@ class CertificateFiles:
         from trikubelet.kube.new_certificates import new_key, signing_request  # noqa: PLC0415
 
         try:
-            pem, public = signing_request(self._key_path.read_bytes(), subject)
-        except (FileNotFoundError, ValueError):  # no key, or none that can be used: a new one costs nothing
+            pem, public = signing_request(read_plain(self._key_path, FILE_BYTES_MAX), subject)
+        except (OSError, ValueError):  # no key, or none that can be used: a new one costs nothing
             self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
             write_privately(self._key_path, new_key())
-            pem, public = signing_request(self._key_path.read_bytes(), subject)
+            pem, public = signing_request(read_plain(self._key_path, FILE_BYTES_MAX), subject)
         names = "\n".join([subject.common_name, *subject.organizations, *sorted(subject.names)])
         digest = hashlib.sha256(public + purpose.encode() + names.encode()).hexdigest()
         return SigningRequest(f"node-csr-{digest[:43]}", pem)
@@ -83,7 +85,7 @@ class CertificateFiles:
         """Put an issued certificate in force with its key. Raises CertificateUnusable when it is none, another key's,
         or over: its request may have been answered long ago, while no agent lived."""
         try:
-            key_pem = self._key_path.read_bytes()
+            key_pem = read_plain(self._key_path, FILE_BYTES_MAX)
         except FileNotFoundError as error:
             raise CertificateUnusable(f"{self._key_path}: the key of the certificate's request is gone") from error
         found = read_pair(certificate_pem, key_pem)
@@ -125,10 +127,13 @@ def certificate_of(pair: KeyPair) -> Certificate:
     """The certificate that a kubeconfig shows. Raises CertificateUnusable naming the file, and OSError."""
     where = f"{pair.certificate.path}: " if isinstance(pair.certificate, File) else ""
     try:
-        texts = [one if isinstance(one, bytes) else Path(one.path).read_bytes() for one in (pair.certificate, pair.key)]
-        return read_pair(*texts)
+        return read_pair(*(_text_of(one) for one in (pair.certificate, pair.key)))
     except CertificateUnusable as error:
         raise CertificateUnusable(f"{where}{error}") from error
+
+
+def _text_of(given: bytes | File) -> bytes:
+    return given if isinstance(given, bytes) else read_plain(given.path, FILE_BYTES_MAX)
 
 
 def keep_self_signed(directory: Path, subject: Subject, clock: Clock) -> tuple[Path, Path]:
@@ -136,7 +141,8 @@ def keep_self_signed(directory: Path, subject: Subject, clock: Clock) -> tuple[P
     good; names that changed are no reason, for nobody trusts it by its names. Raises OSError."""
     certificate, key = (directory / name for name in SELF_SIGNED_NAMES)
     try:
-        if read_pair(certificate.read_bytes(), key.read_bytes()).valid_at(clock.now_ns()):
+        pair = (read_plain(path, FILE_BYTES_MAX) for path in (certificate, key))
+        if read_pair(*pair).valid_at(clock.now_ns()):
             return certificate, key
     except (FileNotFoundError, CertificateUnusable):
         pass  # the first start, or one was broken off between the two files

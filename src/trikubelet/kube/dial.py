@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS_MAX: Final = 10.0
 """To the end of the TCP handshakes and the proxy's consent, and once more to the end of TLS."""
+INFORMATIONAL_MAX: Final = 5
+"""Answers before the answer (1xx), as of a probe: a server could send them for ever."""
 QUIET_SECONDS: Final = 15
 PROBE_SECONDS: Final = 5
 UNACKNOWLEDGED_SECONDS_MAX: Final = 30
@@ -168,10 +170,14 @@ class DialedStream:
         sent = (http.send(request) or b"") + (http.send(h11.EndOfMessage()) or b"")
         await self._stream.send_all(sent)
         try:
-            # An interim answer, 100 Continue say, comes before the answer.
-            while isinstance(event := http.next_event(), h11.InformationalResponse) or event is h11.NEED_DATA:
-                if event is h11.NEED_DATA:
+            for _ in range(INFORMATIONAL_MAX + 1):
+                while (event := http.next_event()) is h11.NEED_DATA:
                     http.receive_data(bytes(await self._stream.receive_some(_ANSWER_BYTES_MAX)))
+                # An interim answer, 100 Continue say, comes before the answer.
+                if not isinstance(event, h11.InformationalResponse):
+                    break
+            else:
+                raise CannotConnect(f"the proxy sent more than {INFORMATIONAL_MAX} answers before the answer (1xx)")
         except h11.RemoteProtocolError as error:
             raise CannotConnect(f"the proxy's answer is not HTTP: {error}") from error
         if not isinstance(event, h11.Response):

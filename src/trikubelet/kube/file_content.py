@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from typing import Final
 
 import trio
+
+from trikubelet.kit.plain_file import read_plain
 
 LOOK_SECONDS: Final = 1.0
 """Between two looks at what the file's metadata say."""
@@ -35,17 +35,10 @@ class FileContent:
     def look(self, now: float) -> bytes:
         """What is in it at this time (Trio's clock, seconds, which a thread cannot ask for). Raises as ``get``."""
         found = os.stat(self.path)
-        if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
-            # To open a pipe waits for whoever writes it, at the start for ever.
-            raise OSError(errno.EINVAL, "it is no regular file", self.path)
         stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
         self._looked_at = now
         if stamp != self._stamp or now >= self._read_at + KEPT_SECONDS_MAX:
-            with open(self.path, "rb") as file:
-                content = file.read(FILE_BYTES_MAX + 1)
-            if len(content) > FILE_BYTES_MAX:
-                raise OSError(errno.EFBIG, f"it has more than {FILE_BYTES_MAX} bytes", self.path)
-            self._content = content
+            self._content = read_plain(self.path, FILE_BYTES_MAX)
             self._stamp, self._read_at = stamp, now
         return self._content
 

@@ -17,7 +17,7 @@ import h11
 import httpx
 import trio
 
-from trikubelet.kube.dial import CannotConnect, Dialer
+from trikubelet.kube.dial import INFORMATIONAL_MAX, CannotConnect, Dialer
 
 if TYPE_CHECKING:
     import ssl
@@ -33,8 +33,12 @@ PLACE_SECONDS_MAX: Final = 60.0
 """How long a request waits for one of its client's places: less than an informer's patience with a server, which has no
 part in it."""
 HEAD_BYTES_MAX: Final = 100 * 1024
-INFORMATIONAL_MAX: Final = 5
-"""Answers before the answer (1xx), as of a probe: a server could send them for ever."""
+AROUND_BYTES_MAX: Final = 1024 * 1024
+"""What may come before a response's head has ended, and then beyond three times its body and a few bytes for each
+chunk: extensions of chunks could go on for ever, and whoever bounds a body sees nothing of them (Go has such a bound,
+too)."""
+CHUNK_BYTES: Final = 16
+"""That go with each chunk."""
 READ_BYTES_MAX: Final = 64 * 1024
 """At once, and so the size of a chunk."""
 
@@ -134,10 +138,11 @@ class Body(httpx.AsyncByteStream):
 
 
 class _Exchange:
-    """Owns how far the request and the response on one connection are."""
+    """Owns how far the request and the response on one connection are, and how much came that is no body."""
 
     def __init__(self, stream: DialedStream) -> None:
         self._stream = stream
+        self._around = 0
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
 
     @property
@@ -147,6 +152,7 @@ class _Exchange:
 
     async def ask(self, request: httpx.Request) -> h11.Response:
         """Send a request whole, in one piece, and wait for the head of its response."""
+        self._around = 0
         http, target = self._http, request.extensions["target"]
         begun = h11.Request(method=request.method, target=target, headers=request.headers.raw)
         parts = [http.send(begun), http.send(h11.Data(data=request.content)), http.send(h11.EndOfMessage())]
@@ -154,6 +160,7 @@ class _Exchange:
         for _ in range(INFORMATIONAL_MAX + 1):
             event = await self._next()
             if isinstance(event, h11.Response):
+                self._around = 0
                 return event
             if isinstance(event, h11.ConnectionClosed):
                 raise h11.RemoteProtocolError("it was closed without an answer")
@@ -162,11 +169,18 @@ class _Exchange:
     async def read(self) -> bytes:
         """More of the response's body; b"" at its end."""
         event = await self._next()
-        return bytes(event.data) if isinstance(event, h11.Data) else b""
+        if not isinstance(event, h11.Data):
+            return b""
+        self._around = max(0, self._around - 3 * len(event.data) - CHUNK_BYTES)
+        return bytes(event.data)
 
     async def _next(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:
-            self._http.receive_data(await self._stream.receive(READ_BYTES_MAX))
+            received = await self._stream.receive(READ_BYTES_MAX)
+            self._around += len(received)
+            if self._around > AROUND_BYTES_MAX:
+                raise h11.RemoteProtocolError(f"the server sent more than {AROUND_BYTES_MAX} bytes around its answer")
+            self._http.receive_data(received)
         return event
 
     def start_over(self) -> bool:

@@ -85,6 +85,13 @@ class ContainerRemover:
         with seen, self.one_list(), suppress(RuntimeCallError, trio.TooSlowError):
             await self._cache.newer_than(uid, instant())
 
+    async def log_directories(self) -> Collection[str]:
+        """The names of the pods' log directories; none where the disk does not tell."""
+        found: set[str] = set()
+        with self.logged_once("look through the pods' logs"):
+            found |= await self._files.log_directories()
+        return found
+
     async def remove_log_directory(self, directory: str) -> None:
         """Remove the logs of a pod that is gone."""
         with self.logged_once(f"remove the logs {directory}"), self._in_time():

@@ -3,9 +3,11 @@
 Runs once a minute, and sooner for pods in which something has just died. What to remove is decided in ``core.garbage``
 and removed by ``node.container_remover``, of a few pods side by side (``kit.keyed_tasks``), so neither a pass nor
 another pod waits for one that hangs, and so it is with the logs of pods that are gone, of which containers may have
-left any amount. When the runtime could not be listed as a whole for a pass's time, which may be because of the garbage
-in it, each pod is listed by itself, one after another, until it can be again; before that the last list will do, for
-what was dead stays dead.
+left any amount, and with finding them: where their disk does not answer, logs stay, and all else goes.
+
+When the runtime could not be listed as a whole for a pass's time, which may be because of the garbage in it, each pod
+is listed by itself, one after another, until it can be again; before that the last list will do, for what was dead
+stays dead.
 
 No source need have spoken: that may take for ever, and containers crash meanwhile. Of a pod that nobody has brought yet
 the newest of everything stays, as of any pod that is wanted (``PodWorkers.should_content_be_removed``).
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
     from trikubelet.node.container_remover import ContainerRemover
     from trikubelet.pods.workers import PodWorkers
-    from trikubelet.ports import ContainerFiles, Runtime, RuntimePods
+    from trikubelet.ports import Runtime, RuntimePods
 
 
 class GarbageCollection:
@@ -46,7 +48,6 @@ class GarbageCollection:
         runtime: Runtime,
         runtime_pods: RuntimePods,
         workers: PodWorkers,
-        files: ContainerFiles,
         leftovers: Gather[str],
         container_remover: ContainerRemover,
         bounds: Bounds,
@@ -54,7 +55,6 @@ class GarbageCollection:
         self._runtime = runtime
         self._runtime_pods = runtime_pods
         self._workers = workers
-        self._files = files
         self._leftovers = leftovers
         self._container_remover = container_remover
         self._bounds = bounds
@@ -88,10 +88,7 @@ class GarbageCollection:
     def collect(self) -> None:
         """One pass over everything. Containers and logs go after it, as there are places."""
         self._collect_of(self._runtime_pods.uids_with_dead())
-        with self._container_remover.logged_once("look through the pods' logs"):
-            for directory in sorted(self._files.log_directories()):
-                if self._may_go(directory):
-                    self._keyed_tasks.begin(f"logs {directory}", partial(self._collect_log_directory, directory))
+        self._keyed_tasks.begin("all logs", self._collect_logs)
         self._keyed_tasks.begin("dead links", self._remove_dead_links)
 
     async def collect_unused(self) -> None:
@@ -126,6 +123,12 @@ class GarbageCollection:
         uid = uid_of_log_directory(directory)
         return self._workers.should_content_be_removed(uid) and self._runtime_pods.pod(uid) is None
 
+    async def _collect_logs(self) -> None:
+        for directory in sorted(await self._container_remover.log_directories()):
+            await trio.lowlevel.checkpoint()
+            if self._may_go(directory):
+                self._keyed_tasks.begin(f"logs {directory}", partial(self._collect_log_directory, directory))
+
     async def _collect_log_directory(self, directory: str) -> None:
         if self._may_go(directory):
             await self._container_remover.remove_log_directory(directory)
@@ -151,9 +154,8 @@ class GarbageCollection:
     async def _uids(self) -> list[str]:
         """Pods that may have left something in the runtime: those it has sandboxes of, if it can list them, those that
         were listed when it last could, and those that have logs."""
-        uids = set(self._runtime_pods.uids())
-        with self._container_remover.logged_once("look through the pods' logs"):
-            uids |= {uid_of_log_directory(directory) for directory in self._files.log_directories()}
+        logs = await self._container_remover.log_directories()
+        uids = {*self._runtime_pods.uids(), *map(uid_of_log_directory, logs)}
         with self._container_remover.one_list(), self._container_remover.logged_once("list the sandboxes"):
             for chunk in await self._runtime.list_sandboxes():
                 uids.update(*pods_of(chunk).values())

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+PUT_BACK_SECONDS_MAX: Final = 2.0
 _LOOKING: Final = "see how long the logs of containers are"
 
 
@@ -109,7 +110,7 @@ class LogRotation:
         if isinstance(size, OSError):
             self._log_failure(pod, container, size)
             return False
-        return size is None or size >= self._rules.size_bytes  # 0 of a path that is empty: nobody wants that log
+        return size is None or size >= self._rules.size_bytes  # 0 of a path that is empty: it has no log
 
     async def _in_turn(self, pod: PodObservation, container: ContainerStatus) -> None:
         with self._barriers.of(f"The log of {_named(pod, container)}"):
@@ -146,10 +147,11 @@ class LogRotation:
             size = await self._reopened(container)
         if size < self._rules.size_bytes:
             return ()
-        busy = self._compressing.get(container.id, "")
-        rotation = log_rotation.plan(self._logs.parts(path), self._rules.files_max, self._clock.now_ns(), busy)
+        parts = await self._logs.parts(path)
+        busy = self._compressing.get(container.id, "")  # by now: the thread's unfinished file must not go
+        rotation = log_rotation.plan(parts, self._rules.files_max, self._clock.now_ns(), busy)
         for part in rotation.remove:
-            self._logs.remove(path, part)
+            await self._logs.remove(path, part)
         async with settled(self._bounds.settle_seconds_max):
             await self._start_over(container, rotation.part)
         log.debug("Rotated %s to %s", path, rotation.part)
@@ -172,16 +174,22 @@ class LogRotation:
         return size
 
     async def _start_over(self, container: ContainerStatus, part: str) -> None:
-        """Rename the log and have a new one opened; or leave all as it was."""
-        self._logs.set_aside(container.log_path, part)
+        """Rename the log and have a new one opened; or leave all as it was. Where a disk that hangs renames it in the
+        end, the next look finds it gone and has a new one opened."""
+        await self._logs.set_aside(container.log_path, part)
         try:
             await self._reopen(container)
         except BaseException:
-            try:
-                self._logs.put_back(container.log_path, part)
-            except OSError as error:
-                log.warning("The log %s stays %s: %s", container.log_path, part, error)
+            await self._put_back(container.log_path, part)
             raise
+
+    async def _put_back(self, path: str, part: str) -> None:
+        """Whoever is cancelled does this, too, but not for long."""
+        try:
+            with trio.fail_after(PUT_BACK_SECONDS_MAX, shield=True):
+                await self._logs.put_back(path, part)
+        except (OSError, trio.TooSlowError) as error:
+            log.warning("The log %s stays %s: %s", path, part, str(error) or "the disk does not answer")
 
     async def _reopen(self, container: ContainerStatus) -> None:
         with trio.fail_after(self._bounds.runtime_call_seconds_max):

@@ -12,7 +12,8 @@ has no task (docs/decisions/0038).
 
 Whoever is met here has no worker that still has something to do. So nobody else takes it down beside us, and it gets
 the time that its worker would have given it: a driver that needs three seconds to give a volume back has them. Passes
-come with housekeeping's comparisons and wait for nothing that they begin. A removal under way is given up when a pass
+come with housekeeping's comparisons, which do not wait for the disk that says what is there: while it does not answer
+there is no pass. Nor does a pass wait for what it begins. A removal under way is given up when a pass
 finds that the pod has come back, as a static one may: what is there then is the new instance's. A thread that unmounts
 or removes by then goes on, and the new instance gets no directory and no volumes until it has ended.
 """
@@ -28,6 +29,7 @@ import trio
 from trikubelet.kit.barrier import Barrier, message_of
 from trikubelet.kit.failure_log import FailureLog
 from trikubelet.kit.keyed_tasks import KeyedTasks
+from trikubelet.kit.slot import Slot
 from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
 
 if TYPE_CHECKING:
@@ -64,19 +66,30 @@ class OrphanedPodCleanup:
         self._bounds = bounds
         self._keyed_tasks = KeyedTasks(bounds.removals_max, bounds.removal_hung_seconds)
         self._failure_log = FailureLog()
+        self._due: Slot[None] = Slot()
         self._under_way: dict[str, trio.CancelScope] = {}
         self._stuck: set[str] = set()
         self._removed_since = 0
         self.removed = 0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Remove what passes have found, until cancelled. Started: ``clean_up`` may be called."""
-        await self._keyed_tasks.run(task_status=task_status)
+        """Remove what passes find, until cancelled. Started: ``clean_up`` may be called."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._keyed_tasks.run)
+            task_status.started()
+            while True:
+                await self._due.take()
+                await self._pass()
 
     def clean_up(self) -> None:
-        """Begin to remove what is there and nobody needs. Only once it is known what is wanted and what runs."""
+        """Have what is there and nobody needs removed, as soon as it is known what is there. Only once it is known what
+        is wanted and what runs. Never blocks: what is asked for during a pass is one more."""
+        self._due.put(None)
+
+    async def _pass(self) -> None:
         try:
-            directories, cgroups = self._directories.pods_on_disk(), self._cgroups.leftovers()
+            directories = await self._directories.pods_on_disk()
+            cgroups = self._cgroups.leftovers()
         except OSError as error:
             if self._failure_log.may_log(_LOOKING):
                 log.warning("Cannot %s, will try again: %s", _LOOKING, error)

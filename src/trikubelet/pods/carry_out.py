@@ -119,7 +119,7 @@ class CarryOut:
                 await self._killer.reset(pod, [reset for reset in actions.to_reset if reset.status.name == name])
         # A debugger that cannot start holds up nothing: what was taken away has the next sync at once. One whose
         # image is pulled is waited for, as wherever containers start one after another. To give the pull up when the
-        # pod may start over would be to begin it anew each time, and then such a debugger might never run.
+        # pod may start over would be to begin it again each time, and then such a debugger might never run.
         errors = await self._start(pod, observed, actions, volumes) if any(actions.starts(pod)) else []
         if waits:
             wait = max(waits, key=lambda wait: wait.at)  # all of the pod starts over when all of them may

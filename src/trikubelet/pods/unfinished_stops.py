@@ -2,8 +2,11 @@
 
 The next sync of a pod that terminates goes on with the grace that the one before it left. Only what a container can
 have known of is counted: its hook, its turn and the calls under way, not how long the runtime was away. It is counted
-exactly: a sync that takes less than a second uses grace, too. A new agent begins with a full grace again: what was
-left is not written down, and too much grace costs less than too little.
+exactly: a sync that takes less than a second uses grace, too.
+
+What was left is not written down. So a new agent gives a pod that it is told of, as one that is being deleted, a full
+grace again: too much costs less than too little. Of a pod whose manifest is gone it is told nothing, and finds an
+orphan: that has the second of all orphans (``Bounds.kill_orphan_grace_seconds``), however much was left, as upstream.
 
 A sync begins with an observation that is newer than the end of the one before, so the runtime has answered between
 the two. That is how a container that cannot be stopped is told from a runtime that is away: only what was failing

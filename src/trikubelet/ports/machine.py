@@ -88,15 +88,15 @@ class ShutdownManager(Protocol):
 
 
 class ShutdownRecords(Protocol):
-    """When the node's pods ended for a shutdown last, kept across it. Nothing here raises: what cannot be kept is
-    logged. Either call may take as long as a disk that hangs is waited for."""
+    """When the node's pods ended for a shutdown last, kept across it. A disk may hang: reading gives up, and
+    writing takes as long as it takes, for what is given up may still come after what is written next."""
 
     async def read(self) -> ShutdownTimes:
-        """As it was written last; zeros where it never was, or cannot be read."""
+        """As it was written last; zeros where it never was, or cannot be read, which is logged."""
         ...
 
     async def write(self, times: ShutdownTimes) -> None:
-        """Keep it."""
+        """Keep it. Raises OSError."""
         ...
 
 
@@ -245,8 +245,8 @@ class Gauges(Protocol):
 class ContainerLogs(Protocol):
     """The files of containers' logs, while they are written: a log by its path, as the runtime says it, and what was
     rotated away as its parts (``core.log_rotation``). Nothing is renamed or removed that is not below the pods' logs.
-    All raise OSError. Whoever removes or renames has asked for sizes just before, and only of a disk that has answered
-    that is anything asked at once; what takes long has threads of its own."""
+    All raise OSError, with ETIMEDOUT where the disk does not answer, which may still do then what it was asked, and
+    with EBUSY until it has. Compressing takes as long as it takes."""
 
     async def sizes(self, paths: Sequence[str]) -> Sequence[int | OSError | None]:
         """How long, in bytes, each file being written is; None where there is none, 0 where there is not even a
@@ -254,19 +254,20 @@ class ContainerLogs(Protocol):
         the disk does not answer."""
         ...
 
-    def parts(self, path: str) -> Collection[str]:
-        """What was rotated away, and what was left half done."""
+    async def parts(self, path: str) -> Collection[str]:
+        """What was rotated away, and what was left half done. Raises OSError with EFBIG for a directory of so many
+        files that they are not all looked at: which names are free is not known then."""
         ...
 
-    def remove(self, path: str, part: str) -> None:
+    async def remove(self, path: str, part: str) -> None:
         """Remove a part. Idempotent."""
         ...
 
-    def set_aside(self, path: str, part: str) -> None:
+    async def set_aside(self, path: str, part: str) -> None:
         """Rename the file being written to a part that is not there."""
         ...
 
-    def put_back(self, path: str, part: str) -> None:
+    async def put_back(self, path: str, part: str) -> None:
         """Undo ``set_aside``, unless the runtime has opened a new file meanwhile, or both are gone."""
         ...
 

@@ -2,8 +2,8 @@
 
 The layout is upstream's, under the root directory and the log directory. One adapter has all of it, since the parts lie
 in one another (``host.pod_files``); whoever needs one part asks for no more than that. A disk that is busy answers
-late and one behind a network perhaps never, so what is asked for a pod's sake waits: each such call may be given up,
-and then goes on by itself. Synchronous are the notes, and what only names what is there.
+late and one behind a network perhaps never, so everything but the notes waits: each such call may be given up, and
+then goes on by itself. What names all that is there gives itself up.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ class PodDirectories(Protocol):
         OSError, with EBUSY while an earlier removal of it has not ended."""
         ...
 
-    def pods_on_disk(self) -> frozenset[str]:
-        """UIDs that have a pod directory. Raises OSError."""
+    async def pods_on_disk(self) -> frozenset[str]:
+        """UIDs that have a pod directory; of more than anybody has pods, some. Raises OSError, with ETIMEDOUT where the
+        disk does not answer, and with EBUSY while an earlier look has not ended."""
         ...
 
 
@@ -95,8 +96,8 @@ class ContainerFiles(Protocol):
         """The legacy link under /var/log/containers. Idempotent. Raises OSError."""
         ...
 
-    def log_directories(self) -> frozenset[str]:
-        """Names of the pod log directories that exist. Raises OSError."""
+    async def log_directories(self) -> frozenset[str]:
+        """Names of the pod log directories that exist, or of some. Raises OSError as ``pods_on_disk``."""
         ...
 
     async def remove_log_directory(self, name: str) -> None:

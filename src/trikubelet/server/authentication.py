@@ -13,6 +13,7 @@ a request could come. Of tokens only a digest is remembered. (upstream-behaviour
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.kit.expiring_cache import ExpiringCache
@@ -26,22 +27,26 @@ if TYPE_CHECKING:
     from trikubelet.server.reviews import Reviews
 
 HOLDERS_KEPT_MAX: Final = 2048
+NOBODYS_KEPT_MAX: Final = 2048
 TOKEN_BYTES_MAX: Final = 64 * 1024
 """A longer one is nobody's. A service account's has some thousand bytes."""
 
 
 class Authenticator:
-    """Owns whose token is whose, as far as that is remembered."""
+    """Owns whose token is whose, and which are nobody's, as far as that is remembered."""
 
     def __init__(self, rules: Rules, reviews: Reviews, clock: Clock) -> None:
         self._rules = rules
         self._reviews = reviews
         self._clock = clock
-        self._holders = ExpiringCache[Caller | None](HOLDERS_KEPT_MAX, lambda _: rules.webhook.cache_ttl)
+        seconds = rules.webhook.cache_ttl
+        # Apart, so that those that anybody can make up push out none that is somebody's.
+        self._holders = ExpiringCache[Caller | None](HOLDERS_KEPT_MAX, lambda holder: seconds if holder else 0)
+        self._nobodys = ExpiringCache[Caller | None](NOBODYS_KEPT_MAX, lambda holder: 0 if holder else seconds)
 
     async def caller(self, request: Request) -> Caller | None:
-        """Who asks, or None when the request names nobody. Raises ApiError when a token cannot be
-        reviewed."""
+        """Who asks, or None when the request names nobody. Raises ApiError when a token cannot be reviewed, and Crowded
+        when too many others are to be."""
         shown = request.certificate
         if shown is not None and shown.common_name and shown.valid_at(self._clock.now_ns()):
             return recognised(shown.common_name, shown.organizations)
@@ -51,14 +56,16 @@ class Authenticator:
             except ValueError:
                 return None
             if token:
-                return await self._holder(token)
+                return await self._holder(token, request.network)
         return ANONYMOUS if shown is None and self._rules.anonymous.enabled else None
 
-    async def _holder(self, token: str) -> Caller | None:
+    async def _holder(self, token: str, network: str) -> Caller | None:
         raw = token.encode()
         if len(raw) > TOKEN_BYTES_MAX:
             return None
-        return await self._holders.get(hashlib.sha256(raw).digest(), lambda: self._reviews.holder(token))
+        digest = hashlib.sha256(raw).digest()
+        review = partial(self._reviews.holder, token, network)
+        return await self._nobodys.get(digest, lambda: self._holders.get(digest, review))
 
 
 def bearer(request: Request) -> str:

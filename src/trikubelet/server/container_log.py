@@ -15,8 +15,7 @@ from trikubelet.core.log_status import has_container, why_no_log
 from trikubelet.core.query import flag, whole
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 from trikubelet.httpd.messages import Response, bare
-from trikubelet.server.log_files import open_log
-from trikubelet.server.log_reader import LogQuery, read_log
+from trikubelet.server.log_reader import LogQuery, check_log, read_log
 from trikubelet.server.node_view import NoSuchPod, NotShown
 
 if TYPE_CHECKING:
@@ -80,22 +79,23 @@ async def container_log(
         return bare(str(reasons[0]), HTTPStatus.BAD_REQUEST)
     try:
         place = await view.log(namespace, name, container, previous=previous)
-        return log_of(container, place, wanted)
+        return await log_of(container, place, wanted)
     except NoSuchPod as error:
         return bare(str(error), HTTPStatus.NOT_FOUND)
     except NotShown as error:
         return bare(str(error), HTTPStatus.BAD_REQUEST)
 
 
-def log_of(container: str, place: LogPlace, wanted: LogQuery) -> Response:
-    """The log in that place, empty where there is no file. Raises NotShown for what cannot be opened."""
+async def log_of(container: str, place: LogPlace, wanted: LogQuery) -> Response:
+    """The log in that place, empty where there is no file. Raises NotShown for what cannot be opened, be it that the
+    disk does not answer."""
     try:
         # Before the answer begins: what fails in the middle of it can only break it off.
-        open_log(place.path).close()
+        await check_log(place.path, place.threads)
     except FileNotFoundError:
         pass
     except OSError as error:
         why = f'the log of container "{container}" cannot be read: {place.path}: {error.strerror}'
         raise NotShown(why) from error
-    body = read_log(place.path, wanted, place.is_over)
+    body = read_log(place.path, wanted, place.is_over, place.threads)
     return Response(headers={"content-type": "text/plain; charset=utf-8"}, body=body)

@@ -29,11 +29,7 @@ list of pods and sends the next change only when the last was taken, so a client
 
 from __future__ import annotations
 
-import os
-import socket
-from contextlib import suppress
 from http import HTTPStatus
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -41,10 +37,10 @@ import trio
 from trikubelet.core.query import flag
 from trikubelet.httpd.server import HttpLimits, Response, json, serve_http, text
 from trikubelet.kit.every import Every
-from trikubelet.model.errors import StartFailed
 from trikubelet.model.runtime_errors import RuntimeCallError
 from trikubelet.server.container_log import NotTogether, log_of, log_query
 from trikubelet.server.kubectl.spelling import line
+from trikubelet.server.local_socket import LocalSocket
 from trikubelet.server.node_view import NoSuchPod, NotShown
 from trikubelet.server.routes import parts, plain
 from trikubelet.server.scrape import scrape, scrape_probes, stats_summary
@@ -62,12 +58,9 @@ if TYPE_CHECKING:
     from trikubelet.server.scrape import NodeStats
     from trikubelet.server.streams import Streams
 
-SOCKET_MODE = 0o600
 WATCH_SECONDS = 0.5
 """How often a watch looks for changes."""
 LIMITS = HttpLimits(connections_max=64, header_bytes_max=16 * 1024, body_bytes_max=0)
-_SOCKET_PATH_BYTES_MAX = 107
-_BACKLOG = 64
 
 
 async def serve_local_api(
@@ -84,46 +77,13 @@ async def serve_local_api(
 
     Raises StartFailed when there can be no socket at that place.
     """
-    listener = _listen(path)
+    api, bound = LocalApi(view, agent, streams, stats, clock), LocalSocket(path)
     try:
-        await serve_http(
-            LocalApi(view, agent, streams, stats, clock).handle, [listener], limits=LIMITS, task_status=task_status
-        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bound.keep)
+            await serve_http(api.handle, [bound], limits=LIMITS, task_status=task_status)
     finally:
-        _remove(path)
-
-
-def _remove(path: str) -> None:
-    with suppress(OSError):
-        Path(path).unlink()
-
-
-def _listen(path: str) -> trio.SocketListener:
-    """A socket that only its owner may use. One that an earlier life left behind is replaced: the lock on the root
-    directory says that this life is the only one."""
-    place = Path(path)
-    if len(path.encode()) > _SOCKET_PATH_BYTES_MAX:
-        limit = f"the system allows {_SOCKET_PATH_BYTES_MAX} bytes; choose a shorter --root-dir"
-        raise StartFailed(f"{path} is too long for the path of a socket: {limit}")
-    ears = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if place.exists() and not place.is_socket():
-            raise StartFailed(f"{path} exists and is no socket: remove it, or choose another --root-dir")
-        place.unlink(missing_ok=True)
-        # Linux gives the file the mode of the open socket: it never has other rights, and no umask is touched,
-        # which every thread of the process shares.
-        os.fchmod(ears.fileno(), SOCKET_MODE)
-        ears.bind(path)
-        ears.listen(_BACKLOG)
-        ears.setblocking(False)
-    except OSError as error:
-        ears.close()
-        raise StartFailed(f"there can be no socket at {path}: {error.strerror or error}") from error
-    except StartFailed:
-        ears.close()
-        raise
-    return trio.SocketListener(trio.socket.from_stdlib_socket(ears))
+        bound.remove()
 
 
 class LocalApi:
@@ -249,4 +209,4 @@ class LocalApi:
     async def _log(self, request: Request, namespace: str, name: str, container: str) -> Response:
         query = log_query(request.query, self._clock.now_ns())
         place = await self._view.log(namespace, name, container, previous=flag(request.query, "previous"))
-        return log_of(container, place, query)
+        return await log_of(container, place, query)

@@ -8,39 +8,59 @@ Rotation (``node.log_rotation``; the names are explained in ``core.log_rotation`
 open a new one of the old name. A reader that follows notices that the name stands for another file now, and asks here
 which files came after its own. A part may be compressed between the moment it is found and the moment it is opened: it
 is the same part. ``log_reader`` reads what is found here.
+
+Everything here may hang with the file system that the log is on, so all of it is called in threads (``steps_of``).
 """
 
 from __future__ import annotations
 
 import gzip
+import logging
 import os
 import zlib
+from itertools import islice
 from typing import IO, TYPE_CHECKING, BinaryIO, Final, cast
 
 from trikubelet.core.log_rotation import PACKED, is_finished, stem
-from trikubelet.host.plain_file import open_plain
+from trikubelet.kit.disk_steps import DiskSteps
+from trikubelet.kit.plain_file import open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from trikubelet.kit.thread_shares import ThreadShares
+
+log = logging.getLogger(__name__)
+
 BROKEN: Final = (EOFError, gzip.BadGzipFile, zlib.error)
 """What reading a compressed part raises that is not whole: a power cut may have left it so."""
+NAMES_MAX: Final = 10_000
+"""That are looked at in a log's directory. The logs of a container's attempts, with their parts, are some dozens."""
+
+
+def steps_of(path: str, threads: ThreadShares) -> DiskSteps:
+    """One reader's steps in the log at ``path``, by the threads for the logs of its pod: they have one directory."""
+    return DiskSteps(threads, os.path.dirname(os.path.dirname(path)))
 
 
 def rotated(path: str) -> tuple[str, ...]:
     """The rotated parts of the log at ``path``, oldest first. A part that is being compressed, and stands there twice
-    for a moment, counts once; a directory that cannot be read has none."""
+    for a moment, counts once; a directory that cannot be read has none. Where somebody has put more than ``NAMES_MAX``
+    names into it, the parts among the first of them are all there are, and that is logged."""
     directory, name = os.path.split(path)
+    start = f"{name}."
     try:
-        names = os.listdir(directory)
+        with os.scandir(directory) as entries:
+            some = (entry.name for entry in islice(entries, NAMES_MAX))
+            names = sorted(one for one in some if one.startswith(start) and is_finished(one.removeprefix(start)))
+            if next(entries, None) is not None:
+                log.warning("%s has more than %d names; of %s some parts may not be shown", directory, NAMES_MAX, name)
     except OSError:
         return ()
     parts: dict[str, str] = {}
-    start = f"{name}."
-    for found in sorted(names):
-        if found.startswith(start) and is_finished(found.removeprefix(start)):
-            # Sorted: the plain file comes before its compressed copy, and is the one known to be whole.
-            parts.setdefault(stem(found), os.path.join(directory, found))
+    for found in names:
+        # Sorted: the plain file comes before its compressed copy, and is the one known to be whole.
+        parts.setdefault(stem(found), os.path.join(directory, found))
     return tuple(parts[key] for key in sorted(parts))
 
 

@@ -35,10 +35,11 @@ class Piece:
 
 @dataclass(slots=True)
 class _Open:
-    """A line whose end has not come."""
+    """A line whose end has not come; ``has_parts``: whether anything of it has since the piece before."""
 
     time: str
     starts: bool = True
+    has_parts: bool = False
     at: Place = (0, 0)
     # Not a list of parts: a container that can write its log writes parts of nothing, as many as it likes.
     text: bytearray = field(default_factory=bytearray)
@@ -61,7 +62,7 @@ class Joiner:
                 return Piece(record.time, record.stream, record.text, at)  # nearly every line is one record
             held = self._open[record.stream] = _Open(record.time)
         held.text += record.text
-        held.at = at
+        held.has_parts, held.at = True, at
         if record.text.endswith(b"\n"):
             del self._open[record.stream]
             return held.piece(record.stream)
@@ -72,6 +73,6 @@ class Joiner:
 
     def rest(self) -> Iterator[Piece]:
         """The lines that never ended, in the order of their last parts. Nothing is held afterwards."""
-        left = sorted(((held.at, stream) for stream, held in self._open.items() if held.text))
+        left = sorted(((held.at, stream) for stream, held in self._open.items() if held.has_parts))
         yield from [self._open[stream].piece(stream) for _, stream in left]
         self._open.clear()

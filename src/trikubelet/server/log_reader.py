@@ -7,27 +7,36 @@
 Differs from upstream on purpose: upstream reads only the file that is being written, so right after a rotation the log
 seems empty. Here the rotated files count as what they are, the older part of the same log.
 
-Memory is bounded: one block, the unfinished line of each stream, nothing else. Reads are of at most a block, with a
-checkpoint after each; the log directory is a local disk. Following ends once the container is over and everything it
-wrote was read.
+Memory is bounded: a few blocks, the unfinished line of each stream, nothing else. A log may lie on a file system that
+hangs, so all that touches it is done in threads, a few blocks at a time, and such a reader, alone, gets an error in the
+end (``kit.disk_steps``). Lines are made here of what they return, a block between two checkpoints. Following ends once
+the container is over and everything it wrote was read.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack, aclosing, suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
 
 from trikubelet.core.log_rotation import stem
 from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.host.logs import parse_line
-from trikubelet.server.log_files import after, open_log, rotated
+from trikubelet.server.log_files import after, open_log, rotated, steps_of
 from trikubelet.server.log_lines import Joiner, Piece
-from trikubelet.server.log_records import read_records
+from trikubelet.server.log_records import Found, read_records
 from trikubelet.server.log_tail import Start, find_tail
+from trikubelet.server.log_tape import STEP_BLOCKS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+    from typing import IO
+
+    from trikubelet.kit.disk_steps import DiskSteps
+    from trikubelet.kit.thread_shares import ThreadShares
 
 FINDS_MAX: Final = 3
 """So often a log is looked at again because it was rotated meanwhile, which it is every few seconds at most."""
@@ -46,51 +55,101 @@ class LogQuery:
     stream: str = ""
 
 
-async def read_log(path: str, query: LogQuery, is_over: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
+async def check_log(path: str, threads: ThreadShares) -> None:
+    """Open the log at ``path``. Raises OSError when it cannot be, or the disk does not answer."""
+    disk = steps_of(path, threads)
+    try:
+        await disk.run(lambda: open_log(path).close())
+    finally:
+        disk.leave()
+
+
+async def read_log(
+    path: str, query: LogQuery, is_over: Callable[[], bool], threads: ThreadShares
+) -> AsyncGenerator[bytes, None]:
     """The text of the log at ``path``, in blocks. ``is_over``: whether the container writes no more.
 
     A log that does not exist is empty, or, followed, awaited. Raises OSError when it cannot be read.
     """
     left = query.limit_bytes
-    async with aclosing(_blocks(path, query, is_over)) as blocks:
-        async for block in blocks:
-            if left is None:
-                yield block
-                continue
-            yield block[:left]
-            left -= len(block)
-            if left <= 0:
-                return
+    disk = steps_of(path, threads)
+    try:
+        async with aclosing(_blocks(disk, path, query, is_over)) as blocks:
+            async for block in blocks:
+                if left is None:
+                    yield block
+                    continue
+                yield block[:left]
+                left -= len(block)
+                if left <= 0:
+                    return
+    finally:
+        disk.leave()
 
 
-async def _blocks(path: str, query: LogQuery, is_over: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
+async def _blocks(
+    disk: DiskSteps, path: str, query: LogQuery, is_over: Callable[[], bool]
+) -> AsyncGenerator[bytes, None]:
     """The text without a limit, in blocks that are not empty."""
-    with ExitStack() as held:
-        files, written, start = await _find(path, query.tail_lines, held)
-        joiner, wanted = Joiner(), _Wanted(query, start)
-        over = is_over if query.follow else None
-        async with aclosing(read_records(path, files, written, start, query.since_ns, over)) as records:
-            async for batch in records:
-                pieces = [piece for raw, at in batch if (piece := _join(joiner, raw, at)) is not None]
-                if text := b"".join(map(wanted.text, pieces)):
-                    yield text
-        if text := b"".join(map(wanted.text, joiner.rest())):
-            yield text
+    found = await _find(disk, path, query.tail_lines)
+    joiner, wanted = Joiner(), _Wanted(query, found.start)
+    over = is_over if query.follow else None
+    async with aclosing(read_records(disk, path, found, query.since_ns, over)) as records:
+        async for batch in records:
+            pieces = [piece for raw, at in batch if (piece := _join(joiner, raw, at)) is not None]
+            if text := b"".join(map(wanted.text, pieces)):
+                yield text
+            await trio.lowlevel.checkpoint()
+    if text := b"".join(map(wanted.text, joiner.rest())):
+        yield text
 
 
-async def _find(path: str, tail_lines: int | None, held: ExitStack) -> tuple[list[str], IO[bytes] | None, Start]:
-    """The log's files, the last of them open for as long as ``held`` is, and where to begin. Files and opening are one
-    step of the process that rotates logs; a rotation while the beginning is looked for makes another look."""
+async def _find(disk: DiskSteps, path: str, tail_lines: int | None) -> Found:
+    """The log's files, the last of them open, and where to begin. A rotation meanwhile, be it between the listing and
+    the opening or while the beginning is looked for, makes another look."""
     looks = 0
     while True:
-        held.close()
-        files, written = [*rotated(path), path], None
-        with suppress(FileNotFoundError):
-            written = held.enter_context(open_log(path))
-        start = Start() if tail_lines is None else await find_tail(files, tail_lines)
+        files, written = await disk.run(partial(_list_and_open, disk, path))
+        start = Start() if tail_lines is None else await _tail(disk, files, tail_lines)
         looks += 1
-        if looks == FINDS_MAX or not after(path, set(map(stem, files[:-1]))):
-            return files, written, start
+        if await disk.run(partial(_is_whole, disk, path, files, written, is_last=looks == FINDS_MAX)):
+            return Found(files, written, start)
+
+
+def _list_and_open(disk: DiskSteps, path: str) -> tuple[list[str], IO[bytes] | None]:
+    files = [*rotated(path), path]
+    with suppress(FileNotFoundError):
+        return files, disk.keep(open_log(path))
+    return files, None
+
+
+def _is_whole(disk: DiskSteps, path: str, files: Sequence[str], written: IO[bytes] | None, *, is_last: bool) -> bool:
+    """Whether no part has come since the files were listed, or this look is to do; if not, what was opened is
+    closed."""
+    if is_last or not after(path, set(map(stem, files[:-1]))):
+        return True
+    if written is not None:
+        disk.close(written)
+    return False
+
+
+async def _tail(disk: DiskSteps, files: Sequence[str], lines: int) -> Start:
+    search = disk.keep(find_tail(files, lines))
+    while (start := await disk.run(partial(_search_on, disk, search))) is None:
+        pass
+    return start
+
+
+def _search_on(disk: DiskSteps, search: Generator[None, None, Start]) -> Start | None:
+    """The next blocks of the search. Where to begin, once it is found."""
+    try:
+        for _ in range(STEP_BLOCKS):
+            next(search)
+    except StopIteration as end:
+        disk.close(search)
+        start: Start = end.value
+        return start
+    return None
 
 
 def _join(joiner: Joiner, raw: bytes, at: tuple[int, int]) -> Piece | None:

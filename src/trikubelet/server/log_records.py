@@ -8,172 +8,164 @@
 A record is a whole line of the file: what follows the last newline is being written, or was torn by a crash, and is no
 record. Whether the container is over is asked before the last look, so nothing it wrote can be missed. The file being
 written was opened when the parts were listed: whatever is rotated while those are read, no lines lie between.
+
+Each access to the disk is a step in a thread (``kit.disk_steps``), of so many blocks that handing them over costs
+little beside reading them; a log that is only followed costs one step for each look.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from contextlib import ExitStack, aclosing
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import IO, TYPE_CHECKING
 
 import trio
 
 from trikubelet.core.log_rotation import PACKED, stem
-from trikubelet.server.log_files import BROKEN, after, is_packed, is_still, last_write_ns, open_log
-from trikubelet.server.log_tail import BLOCK_BYTES
+from trikubelet.server.log_files import BROKEN, after, is_still, last_write_ns, open_log
+from trikubelet.server.log_tape import Tape
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
+    from trikubelet.kit.disk_steps import DiskSteps
     from trikubelet.server.log_lines import Place
     from trikubelet.server.log_tail import Start
+    from trikubelet.server.log_tape import Batch
 
 log = logging.getLogger(__name__)
 
 FOLLOW_SECONDS = 0.2
 """How often a followed file is looked at again."""
-RECORD_BYTES_MAX = 1024 * 1024
-"""A record is some 16 KiB; what is longer than this is no log, and is left out up to its newline."""
-
-Batch = list[tuple[bytes, "Place"]]
 
 
-class _Tape:
-    """Holds how far one open file was read. ``number`` is the file's, for the places of its records; ``end`` is how far
-    to read, None for as far as it goes: a container may write faster than its log is read."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The ``files`` of a log at one moment, oldest first; the last of them, which is being written, is open as
+    ``written`` if it was there. ``start`` is where to begin."""
 
-    def __init__(self, file: IO[bytes], number: int, offset: int = 0, end: int | None = None) -> None:
-        self._file = file
-        self._left = None if end is None else max(0, end - offset)
-        self._number = number
-        self._offset = offset
-        self._torn = b""
-        self._dropping = False
-        file.seek(offset)
-
-    def read(self) -> tuple[Batch, bool]:
-        """The records of the next block, and whether there was anything to read."""
-        block = self._file.read(BLOCK_BYTES if self._left is None else min(BLOCK_BYTES, self._left))
-        if self._left is not None:
-            self._left -= len(block)
-        *whole, torn = (self._torn + block).split(b"\n")
-        batch: Batch = []
-        for raw in whole:
-            if not self._dropping:
-                batch.append((raw + b"\n", (self._number, self._offset)))
-            self._dropping = False
-            self._offset += len(raw) + 1
-        if len(torn) > RECORD_BYTES_MAX:
-            self._dropping = True
-            self._offset += len(torn)
-            torn = b""
-        self._torn = torn
-        return batch, bool(block)
+    files: Sequence[str]
+    written: IO[bytes] | None
+    start: Start
 
 
 async def read_records(
-    path: str,
-    files: Sequence[str],
-    written: IO[bytes] | None,
-    start: Start,
-    since_ns: int,
-    is_over: Callable[[], bool] | None,
+    disk: DiskSteps, path: str, found: Found, since_ns: int, is_over: Callable[[], bool] | None
 ) -> AsyncGenerator[Batch, None]:
-    """The records from ``start`` on, in batches of a block. ``files`` are the parts of the log at ``path``, oldest
-    first, and the last of them was opened as ``written``, if it was there; rotated parts last written before
-    ``since_ns`` are left out. ``is_over``: follow until it says so; None: do not follow. Raises OSError when the file
-    being written cannot be read; of a rotated part that cannot, the rest is left out, and that is said. A file that is
-    gone counts as empty.
+    """The records of the log at ``path`` from where ``found`` says on, in batches of a block; rotated parts last
+    written before ``since_ns`` are left out. ``is_over``: follow until it says so; None: do not follow. Raises OSError
+    when the file being written cannot be read, or the disk does not answer; of a rotated part that cannot, the rest is
+    left out, and that is said. A file that is gone counts as empty.
     """
-    first, offset = start.begin
-    current = len(files) - 1
-    for number in range(first, current):
-        if last_write_ns(files[number]) >= since_ns:
-            async with aclosing(_whole_file(files[number], number, offset)) as batches:
-                async for batch in batches:
-                    yield batch
+    first, offset = found.start.begin
+    number = len(found.files) - 1
+    for earlier in range(first, number):
+        async with aclosing(_whole_part(disk, found.files[earlier], (earlier, offset), since_ns)) as batches:
+            async for batch in batches:
+                yield batch
         offset = 0
-    known = {stem(part) for part in files[:-1]}
-    number = current
-    while written is not None or await _is_there(path, is_over):
-        with ExitStack() as stack:
-            try:
-                file = stack.enter_context(written or open_log(path))
-            except FileNotFoundError:
-                continue
-            written = None
-            end = os.fstat(file.fileno()).st_size if is_over is None else None
-            async with aclosing(_until_rotated(path, file, _Tape(file, number, offset, end), is_over)) as batches:
-                async for batch in batches:
-                    yield batch
-            if is_over is None or is_still(path, file):
-                return
-            missed = list(_missed(path, file, known))
+    known = {stem(part) for part in found.files[:-1]}
+    written = found.written
+    while (tape := await _tape_of_written(disk, path, written, (number, offset), is_over)) is not None:
+        written, offset = None, 0
+        async with aclosing(_until_rotated(disk, path, tape, is_over)) as batches:
+            async for batch in batches:
+                yield batch
+        if is_over is None:
+            return
+        missed = await disk.run(partial(_come_since, disk, path, tape.file, known))
+        if missed is None:
+            return
         for part in missed:
             number += 1
-            async with aclosing(_whole_file(part, number, 0)) as batches:
+            async with aclosing(_whole_part(disk, part, (number, 0), 0)) as batches:
                 async for batch in batches:
                     yield batch
-        number, offset = number + 1, 0
+        number += 1
 
 
-async def _is_there(path: str, is_over: Callable[[], bool] | None) -> bool:
-    """Wait for the file when it is followed; whether it is there."""
-    while last_write_ns(path) == 0:
-        if is_over is None or is_over():
-            return False
+async def _tape_of_written(
+    disk: DiskSteps, path: str, written: IO[bytes] | None, at: Place, is_over: Callable[[], bool] | None
+) -> Tape | None:
+    """The file being written, opened unless it is; it is waited for when it is followed. None where there is none."""
+    while True:
+        is_last = is_over is None or is_over()
+        with suppress(FileNotFoundError):
+            return await disk.run(partial(_begin, disk, path, written, at, ends=is_over is None))
+        if is_last:
+            return None
         await trio.sleep(FOLLOW_SECONDS)
-    return True
 
 
-async def _whole_file(path: str, number: int, offset: int) -> AsyncGenerator[Batch, None]:
+def _begin(disk: DiskSteps, path: str, written: IO[bytes] | None, at: Place, *, ends: bool) -> Tape:
+    file = disk.keep(open_log(path)) if written is None else written
+    return Tape(file, at, os.fstat(file.fileno()).st_size if ends else None)
+
+
+async def _whole_part(disk: DiskSteps, path: str, at: Place, since_ns: int) -> AsyncGenerator[Batch, None]:
     try:
-        file = open_log(path)
+        tape = await disk.run(partial(_begin_part, disk, path, at, since_ns))
     except FileNotFoundError:
         return  # removed, as the oldest part, since it was listed
+    except TimeoutError:
+        raise
     except OSError as error:
         log.warning("A part of a log cannot be read, so it is not shown: %s", error)
         return
-    with file:
-        try:
-            await _skip(file, offset)
-            tape = _Tape(file, number, offset)
-            more = True
-            while more:
-                await trio.lowlevel.checkpoint()
-                batch, more = tape.read()
-                yield batch
-        except (OSError, *BROKEN) as error:
-            log.warning("%s is not whole, so not all of it can be shown: %s", path, error)
+    if tape is None:
+        return
+    try:
+        more = True
+        while more:
+            blocks, more = await disk.run(tape.read)
+            for block in blocks:
+                yield tape.records(block)
+    except TimeoutError:
+        raise
+    except (OSError, *BROKEN) as error:
+        log.warning("%s is not whole, so not all of it can be shown: %s", path, error)
+    await disk.run(partial(disk.close, tape.file))
 
 
-async def _skip(file: IO[bytes], offset: int) -> None:
-    """Go forwards to ``offset`` a block at a time, where the file cannot seek there at once."""
-    left = offset if is_packed(file) else 0
-    while left and (block := file.read(min(BLOCK_BYTES, left))):
-        left -= len(block)
-        await trio.lowlevel.checkpoint()
+def _begin_part(disk: DiskSteps, path: str, at: Place, since_ns: int) -> Tape | None:
+    """A rotated part, or None where it is too old."""
+    return Tape(disk.keep(open_log(path)), at) if last_write_ns(path) >= since_ns else None
 
 
 async def _until_rotated(
-    path: str, file: IO[bytes], tape: _Tape, is_over: Callable[[], bool] | None
+    disk: DiskSteps, path: str, tape: Tape, is_over: Callable[[], bool] | None
 ) -> AsyncGenerator[Batch, None]:
     """The file's records until its end, or, followed, until the path names another file or the container is over."""
     is_left = False
     while True:
-        await trio.lowlevel.checkpoint()
         # A runtime opens the new file before it leaves the old one, so there is one more look after the rotation.
         ends = is_over is None or is_over() or is_left
-        is_left = not is_still(path, file)
-        batch, more = tape.read()
-        while more:
-            yield batch
-            await trio.lowlevel.checkpoint()
-            batch, more = tape.read()
+        is_left, (blocks, more) = await disk.run(partial(_look, path, tape))
+        while True:
+            for block in blocks:
+                yield tape.records(block)
+            if not more:
+                break
+            blocks, more = await disk.run(tape.read)
         if ends:
             return
         await trio.sleep(FOLLOW_SECONDS)
+
+
+def _look(path: str, tape: Tape) -> tuple[bool, tuple[list[bytes], bool]]:
+    """Whether the path names another file by now, and then what there is to read."""
+    return not is_still(path, tape.file), tape.read()
+
+
+def _come_since(disk: DiskSteps, path: str, file: IO[bytes], known: set[str]) -> list[str] | None:
+    """Close the file that was read to its end. The parts that came between it and the one that ``path`` names now; None
+    where that is still the same."""
+    missed = None if is_still(path, file) else [*_missed(path, file, known)]
+    disk.close(file)
+    return missed
 
 
 def _missed(path: str, file: IO[bytes], known: set[str]) -> Iterator[str]:

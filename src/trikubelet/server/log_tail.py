@@ -5,24 +5,26 @@ so the last N lines are known at the Nth end from the back; their first parts ma
 parts of the other stream. So the search goes on until the first part of every one of them is known, but no further than
 ``LOOKBACK_BYTES_MAX``. The reader is given where to begin, and from where on the ends of lines count.
 
-A compressed file cannot be read backwards: it is read forwards once, keeping nine bytes per record, and no more than a
-block of it at a time: what unpacks to a thousand times its size may have no newline.
+A compressed file cannot be read backwards: it is read forwards once, no more than a block of it at a time: what unpacks
+to a thousand times its size may have no newline. Nine bytes are kept of each record that may be needed, and of no more
+than ``HEADS_MAX``: who wants more lines of such a file than that gets fewer.
+
+The search is a generator that stops after each block, for whoever runs it in threads a few blocks at a time.
 """
 
 from __future__ import annotations
 
 import os
 from array import array
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
-
-import trio
 
 from trikubelet.host.logs import LogLine, parse_line
 from trikubelet.server.log_files import BROKEN, is_packed, open_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from trikubelet.server.log_lines import Place
 
@@ -31,6 +33,10 @@ HEAD_BYTES_MAX = 256
 """Time, stream and tag fit well within; of a record only this much is looked at here."""
 LOOKBACK_BYTES_MAX = 1024 * 1024
 """How far before the last lines wanted their beginnings are looked for."""
+HEADS_MAX = 4 * 1024 * 1024
+"""Records of a compressed file that are known at the same time, in some 40 MB."""
+_HEADS_KEPT_MIN = 128 * 1024
+_HEADS_PER_STEP = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +76,9 @@ class _Search:
         return not self.wanted and (not self.open or self.looked_back > LOOKBACK_BYTES_MAX)
 
 
-async def find_tail(files: Sequence[str], lines: int) -> Start:
-    """Where the last ``lines`` lines of ``files`` (oldest first) begin. A file that cannot be read has none."""
+def find_tail(files: Sequence[str], lines: int) -> Generator[None, None, Start]:
+    """Where the last ``lines`` lines of ``files`` (oldest first) begin. A file that cannot be read has none. Yields
+    after each block that was read."""
     last = len(files) - 1
     if lines <= 0:
         end = (last, _bytes_of(files[last]))
@@ -80,8 +87,8 @@ async def find_tail(files: Sequence[str], lines: int) -> Start:
     for number in range(last, -1, -1):
         try:
             with open_log(files[number]) as file:
-                heads = _heads_of_packed(file) if is_packed(file) else _heads_back(file)
-                if await _search(heads, number, search):
+                heads = _heads_of_packed(file, search.wanted) if is_packed(file) else _heads_back(file)
+                if (yield from _search(heads, number, search)):
                     break
         except (OSError, *BROKEN):
             continue
@@ -95,12 +102,12 @@ def _bytes_of(path: str) -> int:
         return 0
 
 
-async def _search(heads: Iterator[tuple[int, str, bool] | None], number: int, search: _Search) -> bool:
+def _search(heads: Iterator[tuple[int, str, bool] | None], number: int, search: _Search) -> Generator[None, None, bool]:
     """Go through one file; whether the search is over."""
     before = 0
     for head in heads:
         if head is None:  # a block was read
-            await trio.lowlevel.checkpoint()
+            yield
             continue
         offset, stream, ends = head
         if search.take(stream, (number, offset), ends=ends, size=max(0, before - offset)):
@@ -143,9 +150,45 @@ def _ends(record: LogLine) -> bool:
 _CODES = ("stdout", False), ("stdout", True), ("stderr", False), ("stderr", True)
 
 
-def _heads_of_packed(file: IO[bytes]) -> Iterator[tuple[int, str, bool] | None]:
-    """The same for a file that can only be read forwards."""
-    offsets, codes = array("Q"), bytearray()
+class _Heads:
+    """Owns where the records of a file begin, and their codes, of as many of the last ones as may be needed."""
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted = wanted
+        self._offsets = array("Q")
+        self._codes = bytearray()
+        self._full_at = _HEADS_KEPT_MIN
+
+    def add(self, offset: int, code: int) -> None:
+        """The next one."""
+        self._offsets.append(offset)
+        self._codes.append(code)
+        if len(self._codes) >= self._full_at:
+            self._drop()
+            self._full_at = max(_HEADS_KEPT_MIN, min(HEADS_MAX, 2 * len(self._codes)))
+
+    def backwards(self) -> Iterator[tuple[int, str, bool]]:
+        """Those that are known, from the last to the first."""
+        for offset, code in zip(reversed(self._offsets), reversed(self._codes), strict=True):
+            yield offset, *_CODES[code]
+
+    def _drop(self) -> None:
+        """Forget what stands further back than anybody looks who wants so many lines."""
+        index, left = len(self._codes), self._wanted
+        while index and left:
+            index -= 1
+            left -= _CODES[self._codes[index]][1]
+        if not left:
+            # Plus a record: the search looks at one that is too far away before it ends.
+            index = bisect_left(self._offsets, self._offsets[index] - LOOKBACK_BYTES_MAX, 0, index) - 1
+        index = max(index, len(self._codes) - HEADS_MAX // 2, 0)
+        del self._offsets[:index]
+        del self._codes[:index]
+
+
+def _heads_of_packed(file: IO[bytes], wanted: int) -> Iterator[tuple[int, str, bool] | None]:
+    """The same for a file that can only be read forwards, of which so many lines are wanted."""
+    heads = _Heads(wanted)
     begin, offset, head = 0, 0, b""  # where the line begins, how far it was read, and the first of it
     read = 0
     while piece := file.readline(BLOCK_BYTES):
@@ -154,11 +197,12 @@ def _heads_of_packed(file: IO[bytes]) -> Iterator[tuple[int, str, bool] | None]:
         if piece.endswith(b"\n"):
             record = parse_line(head)
             if record is not None:
-                offsets.append(begin)
-                codes.append(_CODES.index((record.stream, _ends(record))))
+                heads.add(begin, _CODES.index((record.stream, _ends(record))))
             begin, head = offset, b""
         if offset - read >= BLOCK_BYTES:
             read = offset
             yield None
-    for offset, code in zip(reversed(offsets), reversed(codes), strict=True):
-        yield offset, *_CODES[code]
+    for number, found in enumerate(heads.backwards()):
+        yield found
+        if number % _HEADS_PER_STEP == 0:
+            yield None

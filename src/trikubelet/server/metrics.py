@@ -159,8 +159,8 @@ def _of_http(http: HttpFigures) -> Iterator[Family]:
     yield gauge("kubelet_http_inflight_requests", "Requests under way.", http.under_way, *labels_)
     connected = {server: len(limit) for server, limit in http.connection_limits.items()}
     yield gauge("trikubelet_http_connections", "Connections there are.", connected, "server_type")
-    help_ = "Connections closed because there were too many: idle unauthenticated ones, and those who found no room."
-    closed = {(server, "silent"): limit.made_room for server, limit in http.connection_limits.items()}
+    help_ = "Connections closed because there were too many: unauthenticated ones, and those who found no room."
+    closed = {(server, "unauthenticated"): limit.made_room for server, limit in http.connection_limits.items()}
     closed |= {(server, "no_room"): limit.turned_away for server, limit in http.connection_limits.items()}
     yield counter("trikubelet_http_connections_closed_total", help_, closed, "server_type", "reason")
     help_ = "WebSockets that were asked for, to talk to what runs."

@@ -1,7 +1,8 @@
 """The node's own API, as the API server and Prometheus ask it: who asks, may they, and what answers.
 
     request ─► who asks (authentication) ─► may they (authorization) ─► the route's handler (routes)
-                  └ nobody known: 401           └ no: 403; not known: 500            └ no route: 404
+                  ├ nobody known: 401           └ no: 403; not known: 500            └ no route: 404
+                  └ too many tokens to review: 429
 
 Paths, methods and rights are one table, ``core.node_access.PLACES``; here and in ``node_pages`` is what answers there.
 Nothing is disclosed, not even that there is no such path, before the caller is known and allowed. On the read-only
@@ -19,7 +20,9 @@ import trio
 from trikubelet.core.configuration.written import written
 from trikubelet.core.node_access import subresources, verb
 from trikubelet.httpd.messages import Response, bare, json
+from trikubelet.kit.fair_queue import Crowded
 from trikubelet.model.api_errors import ApiError
+from trikubelet.model.callers import ANONYMOUS
 from trikubelet.server.container_log import container_log
 from trikubelet.server.health import Verdicts, health_handler
 from trikubelet.server.http_figures import HttpFigures
@@ -158,19 +161,28 @@ class Gate:
         return await self._api.answer(request) if refusal is None else refusal
 
     async def _refusal(self, request: Request) -> Response | None:
-        """What is said to a caller who may not pass; None for one who may."""
+        """What is said to a caller who may not pass; None for one who may. Who is anonymous is admitted for that answer
+        only: he has proved nothing."""
         caller = None
         try:
             with trio.fail_after(REVIEWS_SECONDS_MAX):
                 caller = await self._authenticator.caller(request)
                 if caller is None:
                     return bare("Unauthorized", HTTPStatus.UNAUTHORIZED)
+                has_proof = caller != ANONYMOUS
+                if has_proof:
+                    request.admit(for_good=False)  # what takes time from here on is not of his making
                 allowed = await self._authorizer.allows(caller, request.method, plain(request.path))
+        except Crowded as error:
+            log.debug("Nobody knows yet who asks for %s: %s", request.path, error)
+            return bare("Too many tokens are being reviewed", HTTPStatus.TOO_MANY_REQUESTS, {"retry-after": "1"})
         except (ApiError, trio.TooSlowError) as error:
             log.debug("It cannot be found out whether %s may have %s: %r", caller, request.path, error)
             if caller is None:
                 return bare("Unauthorized", HTTPStatus.UNAUTHORIZED)
             return bare(f"Authorization error {_asked(caller, request)}", HTTPStatus.INTERNAL_SERVER_ERROR)
+        if allowed:
+            request.admit(for_good=has_proof)
         return None if allowed else bare(f"Forbidden {_asked(caller, request)}", HTTPStatus.FORBIDDEN)
 
 

@@ -5,30 +5,31 @@
 
 Whatever is asked, nothing leads out of /var/log: pods may have it mounted and put links there (``host.beneath``). A
 service without a journal is looked for as a file. Programs that filter run for at most ``SECONDS_MAX``, and are killed
-when the client has gone; nothing is held but what is being sent. (upstream-behaviour.md §1.21, §1.25)
+when the client has gone; nothing is held but what is being sent. A file system that is mounted there may hang: what is
+opened, listed and read, a thread does, and only who reads below the same name waits with it (``kit.disk_steps``).
+(upstream-behaviour.md §1.21, §1.25)
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import signal
-import stat
 import subprocess
 from contextlib import suppress
-from html import escape
+from functools import partial
 from http import HTTPStatus
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 import trio
 
 from trikubelet.core.node_logs import OPTIONS, filter_command, journal_command, node_log_query, service_files
-from trikubelet.host.beneath import open_beneath
 from trikubelet.httpd.messages import Response, bare
+from trikubelet.kit.disk_steps import DiskSteps
+from trikubelet.kit.thread_shares import ThreadShares
+from trikubelet.server.node_log_files import BLOCK_BYTES, FileText, open_file, open_or_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,17 +44,16 @@ END_SECONDS_MAX: Final = 2.0
 """For a program to end after it was signalled."""
 RUNNING_MAX: Final = 8
 """Programs that run at the same time; further ones wait for their turn."""
-BLOCK_BYTES: Final = 64 * 1024
-ENTRIES_MAX: Final = 10_000
 NOTHING: Final = b"-- No entries --"
 
 
 class NodeLogs:
     """Owns how many programs run. ``queries``: whether they are allowed at all (``enableSystemLogQuery``)."""
 
-    def __init__(self, *, queries: bool, root: Path = ROOT) -> None:
+    def __init__(self, *, queries: bool, root: Path = ROOT, threads: ThreadShares | None = None) -> None:
         self._queries = queries
         self._root = str(root)
+        self._threads = threads or ThreadShares("the node's logs")
         self._running = trio.CapacityLimiter(RUNNING_MAX)
 
     async def answer(self, request: Request, path: str = "") -> Response:
@@ -61,7 +61,7 @@ class NodeLogs:
         await trio.lowlevel.checkpoint()
         try:
             if not any(option in request.query for option in OPTIONS):
-                return self._plain(path)
+                return await self._plain(path)
             if not self._queries:
                 return bare("queries are off on this node; enableSystemLogQuery allows them", HTTPStatus.FORBIDDEN)
             query = node_log_query(request.query, request.repeated.get("query", ()))
@@ -70,32 +70,42 @@ class NodeLogs:
             return bare(str(error), HTTPStatus.BAD_REQUEST)
         except FileNotFoundError:
             return bare("404 page not found", HTTPStatus.NOT_FOUND)
+        except TimeoutError as error:
+            return bare(f"{error.filename}: {error.strerror}", HTTPStatus.INTERNAL_SERVER_ERROR)
         except OSError as error:
             return bare(error.strerror or str(error), HTTPStatus.FORBIDDEN)
 
-    def _plain(self, path: str) -> Response:
-        found = open_beneath(self._root, path, make=False, called=self._root)
+    def _steps(self, path: str) -> DiskSteps:
+        """One reader's steps there. What hangs is mounted in some place: each first name has threads of its own."""
+        names = [name for name in path.split("/") if name not in ("", ".")]
+        return DiskSteps(self._threads, os.path.join(self._root, *names[:1]))
+
+    async def _plain(self, path: str) -> Response:
+        """A file or a directory as it is. Raises OSError."""
+        disk = self._steps(path)
         try:
-            if not stat.S_ISDIR(os.fstat(found).st_mode):
-                return _poured(FileText(_readable(found)))
-            return Response(headers={"content-type": "text/html; charset=utf-8"}, body=_listing(found))
-        finally:
-            os.close(found)
+            found = await disk.run(partial(open_or_list, disk, self._root, path))
+        except BaseException:
+            disk.leave()
+            raise
+        if isinstance(found, bytes):
+            return Response(headers={"content-type": "text/html; charset=utf-8"}, body=found)
+        return _poured(FileText(disk, found))
 
     async def _file(self, query: NodeLogQuery, path: str) -> Response:
         """A file through what filters it. Raises OSError."""
-        found = open_beneath(self._root, path, make=False, called=self._root)
+        disk, command = self._steps(path), filter_command(query)
+        text: FileText | None = None
         try:
-            fd = _readable(found)
+            file = await disk.run(partial(open_file, disk, self._root, path))
+            if not command:
+                text = FileText(disk, file)
+                return _poured(text)
+            os.set_blocking(file.fileno(), True)  # the program reads it by the same description
+            return _poured(await self._program(command, file.fileno()))
         finally:
-            os.close(found)
-        command = filter_command(query)
-        if not command:
-            return _poured(FileText(fd))
-        try:
-            return _poured(await self._program(command, fd))
-        finally:
-            os.close(fd)
+            if text is None:
+                disk.leave()
 
     async def _of_services(self, query: NodeLogQuery) -> Response:
         """The journal where there is one, else the first file that is there. Raises FileNotFoundError."""
@@ -121,28 +131,6 @@ class NodeLogs:
         text = ProgramText(self._running)
         await text.start(command, source)
         return text
-
-
-class FileText:
-    """The text of an open file, as a response's body. Owns the descriptor. No async generator: one that was never begun
-    would not close it."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def __aiter__(self) -> FileText:
-        return self
-
-    async def __anext__(self) -> bytes:
-        await trio.lowlevel.checkpoint()
-        block = os.read(self._fd, BLOCK_BYTES)  # /var/log is a local disk
-        if not block:
-            raise StopAsyncIteration
-        return block
-
-    async def aclose(self) -> None:
-        """Close the file."""
-        os.close(self._fd)
 
 
 class ProgramText:
@@ -202,24 +190,3 @@ class ProgramText:
 
 def _poured(body: FileText | ProgramText) -> Response:
     return Response(headers={"content-type": "text/plain; charset=utf-8"}, body=body)
-
-
-def _readable(found: int) -> int:
-    """What was reached, opened for reading. Raises OSError: EISDIR, or EINVAL for what is no plain file."""
-    mode = os.fstat(found).st_mode
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "not a plain file")
-    return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_CLOEXEC)
-
-
-def _listing(directory: int) -> bytes:
-    """The names in a directory as links, as upstream shows them."""
-    with os.scandir(f"/proc/self/fd/{directory}") as entries:
-        names = sorted(
-            f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
-            for entry in islice(entries, ENTRIES_MAX)
-        )
-    links = "".join(f'<a href="{quote(os.fsencode(name))}">{escape(name)}</a>\n' for name in names)
-    return f"<pre>\n{links}</pre>\n".encode(errors="surrogateescape")

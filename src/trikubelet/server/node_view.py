@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from trikubelet.kit.call_figures import CallFigures
     from trikubelet.kit.distribution import Distribution
+    from trikubelet.kit.thread_shares import ThreadShares
     from trikubelet.model import k8s
     from trikubelet.model.shutdown_times import ShutdownTimes
     from trikubelet.pleg.figures import Figures
@@ -70,10 +71,12 @@ class NodeNote(msgspec.Struct, frozen=True):
 
 
 class LogPlace(msgspec.Struct, frozen=True):
-    """Where a container's log is, and ``is_over``: whether that container writes no more."""
+    """Where a container's log is, ``is_over``: whether that container writes no more, and ``threads``, by which it is
+    read: its file system may hang."""
 
     path: str
     is_over: Callable[[], bool]
+    threads: ThreadShares
 
 
 class RunningContainer(msgspec.Struct, frozen=True):

@@ -3,6 +3,10 @@
 Both are objects that are created and answered in the same breath, and never stored. The node asks over connections of
 their own, so that callers with made-up tokens delay no heartbeat. What cannot be asked raises: whoever asks fails
 closed.
+
+Anybody can make up tokens, faster than they are reviewed. So of those connections some are kept for what is asked about
+callers who are known, and tokens have the others in turn, by the network they came from: who makes them up waits for
+himself.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 import trio
 
+from trikubelet.kit.fair_queue import FairPlaces
 from trikubelet.model import k8s
 from trikubelet.model.api import ACCESS_REVIEWS, TOKEN_REVIEWS
 from trikubelet.model.api_errors import ApiError, ApiFailure, ApiLost, ApiUnreachable
@@ -30,6 +35,10 @@ T = TypeVar("T")
 
 ANSWER_SECONDS_MAX: Final = 10.0
 """A caller is answered no sooner than a client gives up, and the API server's own client waits for longer."""
+TOKEN_REVIEWS_MAX: Final = 6
+"""At a time, less than there are connections (``app.member.REVIEW_CONNECTIONS_MAX``)."""
+TOKENS_WAITING_MAX: Final = 64
+"""Beyond those: ten seconds where a review takes one, and a fifth of a second where it takes 20 ms."""
 
 
 class Reviews:
@@ -38,12 +47,15 @@ class Reviews:
     def __init__(self, node_name: str, api: Callable[[], Api | None], outage: Outage) -> None:
         self._node_name = node_name
         self._api = api
+        self._token_places = FairPlaces(TOKEN_REVIEWS_MAX, TOKENS_WAITING_MAX)
         self._outcomes = RequestOutcomes("reviewing who asks this node", outage)
 
-    async def holder(self, token: str) -> Caller | None:
-        """Whose token it is; None when it is nobody's. Raises ApiError when that cannot be found out."""
+    async def holder(self, token: str, network: str) -> Caller | None:
+        """Whose token it is that came from a network; None when it is nobody's. Raises ApiError when that cannot be
+        found out, and Crowded where too many others want to know such a thing."""
         body = k8s.TokenReview(spec=k8s.TokenReviewSpec(token=token))
-        status = (await self._reviewed(TOKEN_REVIEWS, body, k8s.TokenReview)).status
+        async with self._token_places.place(network):
+            status = (await self._reviewed(TOKEN_REVIEWS, body, k8s.TokenReview)).status
         if status is None or not status.authenticated or status.user is None:
             return None
         user = status.user

@@ -29,6 +29,8 @@ ANSWER_SECONDS_MAX: Final = 30.0
 
 _RECEIVE_BYTES: Final = 64 * 1024
 _REFUSAL_BYTES_MAX: Final = 64 * 1024
+_ANSWER_BYTES_MAX: Final = 1024 * 1024
+"""Of all that comes before the protocol is another: heads, and what is around a refusal's text."""
 _HEADERS_PASSED: Final[tuple[str, ...]] = (
     "connection",
     "upgrade",
@@ -87,13 +89,18 @@ async def change_protocol(stream: trio.abc.Stream, request: h11.Request) -> Runt
     await stream.send_all((http.send(request) or b"") + (http.send(h11.EndOfMessage()) or b""))
     body = bytearray()
     answer: h11.Response | None = None
+    came = 0
     while True:
         match http.next_event():
             case h11.NEED_DATA:
-                http.receive_data(bytes(await stream.receive_some(_RECEIVE_BYTES)))
+                received = bytes(await stream.receive_some(_RECEIVE_BYTES))
+                came += len(received)
+                if came > _ANSWER_BYTES_MAX:
+                    raise h11.RemoteProtocolError(f"more than {_ANSWER_BYTES_MAX} bytes")
+                http.receive_data(received)
             case h11.InformationalResponse(status_code=101) as switching:
-                received = {name.decode("latin-1"): value.decode("latin-1") for name, value in switching.headers}
-                kept = {name: received[name] for name in _HEADERS_PASSED if name in received}
+                said = {name.decode("latin-1"): value.decode("latin-1") for name, value in switching.headers}
+                kept = {name: said[name] for name in _HEADERS_PASSED if name in said}
                 # h11 may have read behind the 101 already: those bytes are the stream's first.
                 return RuntimeStream(kept, ReadAhead(stream, http.trailing_data[0]))
             case h11.Response() as answer:

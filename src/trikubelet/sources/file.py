@@ -43,6 +43,7 @@ from trikubelet.core.file_source import (
 )
 from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.failure_log import FailureLog
 from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.slot import Slot
 from trikubelet.kit.threads import StillRunning
@@ -71,6 +72,7 @@ _LOADS_LONG = "make it smaller, or split it"
 LOAD_AGAIN_SECONDS = 600.0
 """A file that took too long is not made sense of again before it has changed, or so much time has passed: the machine
 may have been busy, and the thread may still be at it."""
+_LOOKING_FOR_BEGUN = "see which pods were begun before this start"
 BURST_SECONDS = 0.05
 """What changes within this time of a notice is read together."""
 
@@ -91,8 +93,8 @@ class ManifestFiles(Protocol):
 class BegunPods(Protocol):
     """Which pods an earlier agent began (``ports.PodDirectories``)."""
 
-    def pods_on_disk(self) -> frozenset[str]:
-        """UIDs that have a pod directory. Raises OSError."""
+    async def pods_on_disk(self) -> frozenset[str]:
+        """UIDs that have a pod directory. Raises OSError, also where the disk does not answer."""
         ...
 
 
@@ -145,6 +147,7 @@ class FileSource:
         self._published: Snapshot | None = None
         self._never_good: set[str] = set()
         self._fault_log = FaultLog()
+        self._failure_log = FailureLog()
         self._barriers = FaultBarriers(log, "%s: a bug in getting it from the disk; what it brought before stays")
 
     def files(self) -> Mapping[str, FileState]:
@@ -209,7 +212,7 @@ class FileSource:
         wanted = [] if listing is None else self._manifests(listing.entries)
         if listing is None or is_away(self._known(), self._directory, listing.directory, wanted):
             self._read_later()
-            self._note_missing("does not exist" if listing is None else "is another directory, without manifests")
+            await self._note_missing("does not exist" if listing is None else "is another directory, without manifests")
             return
         self._own_faults, self._missing_since, self._directory = (), None, listing.directory
         for path in self._known() - {entry.path for entry in wanted}:
@@ -217,7 +220,7 @@ class FileSource:
         for entry in wanted:
             if self._stamps.get(entry.path) != entry.stamp or self._may_load_again(entry.path):
                 self._take(entry, await self._read(entry))
-        self._publish()
+        await self._publish()
 
     async def _in_time(self, ask: Callable[[], Awaitable[T]], path: str, if_slow: str) -> T | Fault | None:
         """The answer; None for what does not exist; else why there is no answer, with ``if_slow`` as what to do where
@@ -249,7 +252,7 @@ class FileSource:
                 self._loads_long[path] = trio.current_time() + LOAD_AGAIN_SECONDS
         return FileState(faults=(found,)) if isinstance(found, Fault) else found
 
-    # ---- state; no checkpoint below ----
+    # ---- state ----
 
     def _may_load_again(self, path: str) -> bool:
         return self._loads_long.get(path, math.inf) <= trio.current_time()
@@ -318,42 +321,51 @@ class FileSource:
         self._unsettled.pop(path, None)
         self._unsettled_since.pop(path, None)
 
-    def _note_missing(self, why: str) -> None:
+    async def _note_missing(self, why: str) -> None:
+        """No fault: it may be on its way back. What was wrong with it before is none any more."""
         now = trio.current_time()
+        self._own_faults = ()
         if self._missing_since is None:
             self._missing_since = now
             log.info("%s %s; waiting for it", self._path, why)
         if now >= self._missing_since + self._bounds.file_check_seconds:
             for path in self._known():
                 self._drop(path)
-            self._publish()
+            await self._publish()
+        else:
+            self._fault_log.tell(self.faults())
 
-    def _publish(self) -> None:
+    async def _publish(self) -> None:
+        is_settled = True
         if self._has_changed:
-            self._claims, self._has_changed = self._settle_claims(), False
+            self._claims, is_settled = await self._settle_claims()
+            self._has_changed = not is_settled
         self._fault_log.tell(self.faults())
-        if self._published is None and self._is_held():
+        if self._published is None and (not is_settled or self._is_held()):
             return
         now = Snapshot(self._claims.pods, tuple(sorted(self._never_good)), objects=self._claims.objects)
         if self._published is None or not _same(now, self._published):
             self._published = now
             self._slot.put(now)
 
-    def _settle_claims(self) -> Claims:
-        """Who has which name. Nobody had one before the first word: until then it is settled anew each time, for a file
-        that is read late, as it was half written, may be the one whose pod runs.
+    async def _settle_claims(self) -> tuple[Claims, bool]:
+        """Who has which name, and whether that is settled. Nobody had one before the first word: until then it is
+        settled again each time, for a file that is read late, as it was half written, may be the one whose pod runs.
 
         Which pods run, the runtime would say, but not while it is away, and then all pods would wait. Their
         directories are there at once, and they are what a pod has from before it first starts until after its end: a
-        copy that was refused never has one."""
+        copy that was refused never has one. On a disk that does not show them no pod can begin either, so nothing is
+        lost by waiting for it; but where no two files give the same, there is nothing to wait for."""
         if self._published is not None:
-            return keep_what_runs(claim(self._states, self._claims.owners), self._published.pods)
+            return keep_what_runs(claim(self._states, self._claims.owners), self._published.pods), True
         try:
-            begun = self._begun_pods.pods_on_disk()
+            begun = await self._begun_pods.pods_on_disk()
         except OSError as error:
-            log.warning("Cannot see which pods were begun before this start: %s", error.strerror or error)
-            begun = frozenset()
-        return claim(self._states, {}, begun)
+            if self._failure_log.may_log(_LOOKING_FOR_BEGUN):
+                log.warning("Cannot %s: %s", _LOOKING_FOR_BEGUN, error.strerror or error)
+            claims = claim(self._states, {})
+            return claims, all(one.pods == self._states[path].pods for path, one in claims.states.items())
+        return claim(self._states, {}, begun), True
 
     def _is_held(self) -> bool:
         """Whether the first word waits: one that leaves out a file would have its pods taken for orphans. It waits only

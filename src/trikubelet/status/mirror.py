@@ -58,8 +58,8 @@ _REFUSALS = (
 
 
 class MirrorPods:
-    """Owns whose mirror is being made or removed, which is to be made anew, and which is gone though the informer still
-    sees it.
+    """Owns whose mirror is being made or removed, which is to be made again, and which is gone though the informer
+    still sees it.
 
     ``static``: the static pods that are wanted now; ``node``: this node's object as last heard of, None as long as
     there is none, without which no mirror can be made."""

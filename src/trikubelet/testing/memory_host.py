@@ -105,8 +105,9 @@ class MemoryPodFiles:
         self.pods.discard(uid)
         await trio.lowlevel.checkpoint()  # not before it: what was recreated meanwhile would be removed
 
-    def pods_on_disk(self) -> frozenset[str]:
+    async def pods_on_disk(self) -> frozenset[str]:
         """UIDs that have a directory."""
+        await trio.lowlevel.checkpoint()
         return frozenset(self.pods)
 
     async def write_hosts(self, uid: str, content: str) -> str:
@@ -176,8 +177,14 @@ class MemoryPodFiles:
         self.content.setdefault(log_path, b"")
         self.links[link_name] = log_path
 
-    def log_directories(self) -> frozenset[str]:
+    async def log_directories(self) -> frozenset[str]:
         """Names of the pod log directories."""
+        await trio.lowlevel.checkpoint()
+        return self.log_names
+
+    @property
+    def log_names(self) -> frozenset[str]:
+        """The same, for a test that only looks."""
         return frozenset(directory.rsplit("/", 1)[-1] for directory in self.directories)
 
     async def remove_log_directory(self, name: str) -> None:
@@ -233,33 +240,40 @@ class MemoryContainerLogs:
             return None if self._files.has_log_below(path) else 0
         return len(content)
 
-    def parts(self, path: str) -> frozenset[str]:
+    async def parts(self, path: str) -> frozenset[str]:
         """The rotated parts."""
+        await trio.lowlevel.checkpoint()
+        return self.parts_now(path)
+
+    def parts_now(self, path: str) -> frozenset[str]:
+        """The same, for a test that only looks."""
         start = f"{self._inside(path)}."
         found = (name.removeprefix(start) for name in self._files.content if name.startswith(start))
         return frozenset(name for name in found if is_part(name))
 
-    def remove(self, path: str, part: str) -> None:
+    async def remove(self, path: str, part: str) -> None:
         """Forget a part."""
+        await trio.lowlevel.checkpoint()
         self._files.content.pop(f"{self._inside(path)}.{part}", None)
 
-    def set_aside(self, path: str, part: str) -> None:
+    async def set_aside(self, path: str, part: str) -> None:
         """Rename the log."""
+        await trio.lowlevel.checkpoint()
         if path not in self._files.content:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
         self._files.content[f"{self._inside(path)}.{part}"] = self._files.content.pop(path)
 
-    def put_back(self, path: str, part: str) -> None:
+    async def put_back(self, path: str, part: str) -> None:
         """Rename it back, unless there is a new one."""
-        said = self._files.content.get(f"{self._inside(path)}.{part}")
-        if said is not None and path not in self._files.content:
-            self._files.content[path] = said
-            self.remove(path, part)
+        await trio.lowlevel.checkpoint()
+        aside = f"{self._inside(path)}.{part}"
+        if aside in self._files.content and path not in self._files.content:
+            self._files.content[path] = self._files.content.pop(aside)
 
     async def compress(self, path: str, part: str) -> None:
         """Compress the part, after a checkpoint."""
-        plain = f"{self._inside(path)}.{part}"
         await trio.lowlevel.checkpoint()
+        plain = f"{self._inside(path)}.{part}"
         if plain in self._files.content:
             self._files.content[f"{plain}{PACKED}"] = gzip.compress(self._files.content.pop(plain))
             self.compressed.append(plain)

@@ -383,7 +383,7 @@ class Life(trio.abc.Instrument):
             if outdated := lent.outdated(self._volumes_of(wanted)):
                 return outdated
         for what, found in {
-            "pod directories": self.files.pods_on_disk(),
+            "pod directories": frozenset(self.files.pods),
             "volumes": frozenset(self.volumes.mounted),
             "cgroups": frozenset(self.cgroups.leftovers()),
             "workers": frozenset(worker.pod.metadata.uid for worker in self.node.workers),

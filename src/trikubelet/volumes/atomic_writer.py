@@ -21,8 +21,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trikubelet.core.containers.volume_files import clean_path
-from trikubelet.host.plain_file import open_plain
 from trikubelet.host.removal import remove_tree
+from trikubelet.kit.plain_file import open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

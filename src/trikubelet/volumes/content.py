@@ -89,7 +89,7 @@ def _made(makers: Iterable[Maker], problems: Sequence[str]) -> Files:
             problems[place] = str(error)
             failures += 1
             if failures > PROBLEMS_REPORTED_MAX:
-                break  # no more of them is told, and what fails is tried anew by each source
+                break  # no more of them is told, and what fails is tried again by each source
     if failed := [problem for problem in problems if problem]:
         reported = failed[:PROBLEMS_REPORTED_MAX] + ["…"] * (len(failed) > PROBLEMS_REPORTED_MAX)
         raise ValueError(failed[0] if len(failed) == 1 else f"[{', '.join(reported)}]")

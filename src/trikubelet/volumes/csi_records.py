@@ -21,6 +21,7 @@ import msgspec
 
 from trikubelet.core.csi import VolumeData, handle_digest, unique_name
 from trikubelet.core.names import path_uid, pod_directory
+from trikubelet.kit.plain_file import put_plain, read_plain
 from trikubelet.model.names import uid_problem
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 PLUGIN: Final = "kubernetes.io~csi"
 DATA: Final = "vol_data.json"
 MODE: Final = 0o750
+RECORD_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of one record: more than all a PersistentVolume can say of its volume."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +163,7 @@ class CsiRecords:
     def _read(self, path: Path, uid: str = "") -> VolumeData | None:
         """None where there is no record, or none that can be read."""
         try:
-            return msgspec.json.decode(path.read_bytes(), type=VolumeData)
+            return msgspec.json.decode(read_plain(path, RECORD_BYTES_MAX), type=VolumeData)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
@@ -180,6 +183,4 @@ def _entries(directory: Path) -> Iterator[Path]:
 def _write(path: Path, data: VolumeData) -> None:
     """Atomic, whenever the machine stops."""
     path.parent.mkdir(mode=MODE, parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}")
-    unfinished.write_bytes(msgspec.json.encode(data))
-    unfinished.rename(path)
+    put_plain(path, msgspec.json.encode(data))

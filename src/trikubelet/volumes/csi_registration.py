@@ -4,9 +4,11 @@
         ▲              └── error or no answer: notified why, retried with backoff ◄─┘                      │
         └────────────── gone, or another socket of that name: no longer used ◄────────────────────────────┘
 
-A notice of the directory only triggers a look; the directory's content counts. A driver is used as soon as it has
-answered: nothing waits until it is published to the cluster (``node.csi_node``), since what is mounted must be
-unmounted without a cluster, too.
+A notice of the directory only triggers a look; the directory's content counts. Drivers are containers that can write
+there: a look is made in a thread, at so many entries at most, and not at once after the one before.
+
+A driver is used as soon as it has answered: nothing waits until it is published to the cluster (``node.csi_node``),
+since what is mounted must be unmounted without a cluster, too.
 """
 
 from __future__ import annotations
@@ -16,12 +18,15 @@ import logging
 import os
 import stat
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from trikubelet.core.csi import plugin_problem
 from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.disk import on_disk
+from trikubelet.kit.failure_log import FailureLog
 from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.listeners import Listeners
 from trikubelet.kit.slot import Slot
@@ -29,10 +34,11 @@ from trikubelet.model.csi import DriverFailed
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Generator
+    from collections.abc import Collection, Generator
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
+    from trikubelet.kit.threads import ThreadPool
     from trikubelet.model.csi import Capability, DriverInfo, PluginInfo
     from trikubelet.ports import CsiDriver, FileWatcher, PluginSockets
 
@@ -41,7 +47,13 @@ log = logging.getLogger(__name__)
 MODE: Final = 0o750
 LOOK_SECONDS: Final = 10.0
 """The directory is scanned at least this often; changes below directories in it give no notice."""
+PAUSE_SECONDS: Final = 1.0
+"""Between two looks, however many changes are noticed: somebody may go on making files."""
 LEVELS_MAX: Final = 3
+ENTRIES_MAX: Final = 10_000
+"""So many entries are looked at. A node has a socket for each driver, and little else there."""
+_LOOKING: Final = "look for plugins"
+_ALL_OF_THEM: Final = "look at all files"
 ASK_SECONDS_MAX: Final = 10.0
 NOTIFY_SECONDS_MAX: Final = 5.0
 """Both as upstream has them."""
@@ -89,13 +101,22 @@ def within(seconds: float) -> Generator[None, None, None]:
 class RegisteredDrivers:
     """Owns which CSI drivers are registered. ``changed``: notified when one came or went."""
 
-    def __init__(self, directory: Path, sockets: PluginSockets, watcher: FileWatcher, chance: random.Random) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        sockets: PluginSockets,
+        watcher: FileWatcher,
+        chance: random.Random,
+        threads: ThreadPool,
+    ) -> None:
         self.drivers: dict[str, Registered] = {}
         self.changed: Final[Listeners[()]] = Listeners("a CSI driver that came or went")
         self._directory = directory
         self._sockets = sockets
         self._watcher = watcher
         self._chance = chance
+        self._threads = threads
+        self._failure_log = FailureLog()
         self._barriers = FaultBarriers(log, "The plugin at %s: a bug in using it; it is tried again")
         self._attended: dict[str, _Watched] = {}
         self._wakeups: Slot[None] = Slot()
@@ -107,8 +128,9 @@ class RegisteredDrivers:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._heed_notices)
             while True:
-                self._look(nursery)
-                with trio.move_on_after(LOOK_SECONDS):
+                await self._look(nursery)
+                await trio.sleep(PAUSE_SECONDS)
+                with trio.move_on_after(LOOK_SECONDS - PAUSE_SECONDS):
                     await self._wakeups.take()
 
     async def driver(self, name: str) -> Registered:
@@ -135,13 +157,16 @@ class RegisteredDrivers:
                 log.debug("No notices of plugins, %s is looked at every %g s: %s", self._directory, LOOK_SECONDS, error)
             await trio.sleep(LOOK_SECONDS)
 
-    def _look(self, nursery: trio.Nursery) -> None:
+    async def _look(self, nursery: trio.Nursery) -> None:
+        looking = partial(_look_for_sockets, self._directory, frozenset(self._attended))
         try:
-            self._directory.mkdir(mode=MODE, parents=True, exist_ok=True)
-            found = _sockets_below(self._directory)
+            found, is_all = await on_disk(self._threads, looking, f"{_LOOKING} in {self._directory}", may_hang=True)
         except OSError as error:  # sockets that could not be listed are not known to be gone
-            log.warning("Plugins cannot be looked for: %s", error)
+            if self._failure_log.may_log(_LOOKING):
+                log.warning("Cannot %s, will try again: %s", _LOOKING, error)
             return
+        self._failure_log.works_again(_LOOKING)
+        self._say_whether_all(is_all)
         for path, watched in list(self._attended.items()):
             if found.get(path) != watched.stamp:
                 watched.scope.cancel()
@@ -150,6 +175,16 @@ class RegisteredDrivers:
             if path not in self._attended:
                 watched = self._attended[path] = _Watched(stamp, trio.CancelScope())
                 nursery.start_soon(self._attend, path, watched.scope)
+
+    def _say_whether_all(self, is_all: bool) -> None:
+        if is_all:
+            self._failure_log.works_again(_ALL_OF_THEM)
+        elif self._failure_log.may_log(_ALL_OF_THEM):
+            message = (
+                "There are more than %d files below %s, the others are not looked at: drivers that are registered "
+                "stay so, a new one may not be found; remove the files, and whatever makes them"
+            )
+            log.warning(message, ENTRIES_MAX, self._directory)
 
     async def _attend(self, path: str, scope: trio.CancelScope) -> None:
         """Register and use the plugin at one socket, retried with backoff; its errors concern no other."""
@@ -212,21 +247,34 @@ async def _introduced(plugin: PluginInfo, driver: CsiDriver) -> Registered:
         return Registered(plugin.name, driver, await driver.capabilities(), info)
 
 
-def _sockets_below(directory: Path) -> dict[str, _Stamp]:
-    """Every socket, but for hidden ones and those in hidden directories; no link is followed."""
-    found: dict[str, _Stamp] = {}
-    todo = [(str(directory), LEVELS_MAX)]
+def _look_for_sockets(directory: Path, known: Collection[str]) -> tuple[dict[str, _Stamp], bool]:
+    """The known sockets that are there, and every other one, but for hidden ones and those in hidden directories; no
+    link is followed. Of other ones only those among the first ``ENTRIES_MAX`` entries, and whether these were all. In a
+    thread. Raises OSError."""
+    directory.mkdir(mode=MODE, parents=True, exist_ok=True)
+    found = {path: stamp for path in known if (stamp := _stamp(path)) is not None}
+    todo, left = [(str(directory), LEVELS_MAX)], ENTRIES_MAX
     while todo:
         where, levels = todo.pop()
         with os.scandir(where) as entries:
             for entry in entries:
-                if entry.name.startswith("."):
+                left -= 1
+                if left < 0:
+                    return found, False
+                if entry.name.startswith(".") or entry.is_file(follow_symlinks=False) or entry.is_symlink():
                     continue
-                if entry.is_dir(follow_symlinks=False) and levels > 1:
-                    todo.append((entry.path, levels - 1))
-                    continue
-                with contextlib.suppress(FileNotFoundError):  # gone meanwhile
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISSOCK(status.st_mode):
-                        found[entry.path] = (status.st_dev, status.st_ino, status.st_ctime_ns)
-    return found
+                if entry.is_dir(follow_symlinks=False):
+                    if levels > 1:
+                        todo.append((entry.path, levels - 1))
+                elif (stamp := _stamp(entry.path)) is not None:
+                    found[entry.path] = stamp
+    return found, True
+
+
+def _stamp(path: str) -> _Stamp | None:
+    """None for what is no socket, or gone meanwhile."""
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return (status.st_dev, status.st_ino, status.st_ctime_ns) if stat.S_ISSOCK(status.st_mode) else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.containers.env_file import BYTES_MAX, read_env_file
 from trikubelet.host.beneath import open_beneath
-from trikubelet.host.plain_file import open_plain
+from trikubelet.kit.plain_file import open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -91,6 +91,35 @@ def test_a_second_agent_on_the_same_root_directory_is_sent_away_with_the_firsts_
     assert f"process {first.pid}" in second.stderr.splitlines()[-1]
 
 
+SOCKETS = "run/" if os.geteuid() else ""  # below the root directory
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "obstacle", "told"),
+    [
+        ("fake:", "logs/containers", "it is no directory; the agent keeps files there: remove what is in the way"),
+        ("fake:", "image_manager", "Not a directory; the agent keeps files there"),
+        ("fake:", f"{SOCKETS}fake.sock", "is not a socket; remove it"),
+        ("embedded:", f"{SOCKETS}embedded.sock", "is not a socket; remove it"),
+        ("embedded:", "embedded", "Not a directory"),
+    ],
+)
+def test_a_file_in_the_place_of_what_the_agent_keeps_ends_the_start_with_its_name(
+    endpoint: str, obstacle: str, told: str, tmp_path: Path
+) -> None:
+    (tmp_path / obstacle).parent.mkdir(exist_ok=True)
+    (tmp_path / obstacle).touch()
+    flags = ["--healthz-port=0", f"--pod-manifest-path={tmp_path / 'manifests'}"]
+    done = _agent(tmp_path, f"--container-runtime-endpoint={endpoint}", *flags)
+
+    last = done.stderr.splitlines()[-1]
+    assert (1, "") == (done.returncode, done.stdout)
+    assert last.startswith("error: "), done.stderr
+    assert str(tmp_path / obstacle) in last
+    assert told in last
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("expected", "flags"),
     [(["This process may have 300 files open, and a busy node may need 4096"], ["--max-open-files=300"]), ([], [])],

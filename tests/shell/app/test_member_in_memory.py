@@ -464,7 +464,7 @@ async def test_a_pod_nobody_can_read_is_told_its_user_and_only_what_runs_of_itse
         await until(lambda: node.pleg.uids() == [uid], 60)
         await trio.sleep(300)  # through the collection of garbage, too
         assert ["main"] == bench.running()
-        assert {uid} == bench.files.pods_on_disk()
+        assert {uid} == bench.files.pods
         (event,) = [event for event in node.events.all() if event.about.uid == uid]
         assert ("Warning", "FailedValidation", "default/unread", 1) == (
             event.type,

@@ -132,6 +132,24 @@ async def test_a_measurement_is_believed_for_the_time_of_the_configuration(
     assert [7.0] == believed
 
 
+async def test_only_on_the_port_that_asks_who_somebody_is_a_proof_keeps_a_connection(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What that means, tests of the connection limit show on virtual time."""
+    limits = {}
+
+    class Kept(node_api.ConnectionLimit):
+        def __init__(self, what: str, connections_max: int, *, needs_proof: bool = False) -> None:
+            super().__init__(what, connections_max, needs_proof=needs_proof)
+            limits[what] = needs_proof
+
+    monkeypatch.setattr(node_api, "ConnectionLimit", Kept)
+    async with agent(settings(place, **at_home(place, trustme.CA(), readOnlyPort=free_port()))):
+        pass
+
+    assert {"the node's API": True, "the node's read-only API": False} == limits
+
+
 @pytest.mark.slow
 async def test_a_node_without_a_cluster_serves_whom_its_operator_named(place: Path) -> None:
     authority = trustme.CA()

@@ -250,7 +250,7 @@ async def test_a_removed_pod_stops_with_grace_and_leaves_nothing(autojump_clock:
         node.slots["file"].put(Snapshot())
         await until(lambda: bench.running() == [])
         took = trio.current_time() - asked
-        await until(lambda: not bench.world.sandboxes and not bench.files.pods_on_disk(), 180)
+        await until(lambda: not bench.world.sandboxes and not bench.files.pods, 180)
         assert not node.workers
 
     assert 7 <= took < 9
@@ -424,7 +424,7 @@ async def test_what_nobody_wants_is_left_alone_while_a_manifest_cannot_be_read(a
         await trio.sleep(300)
         assert ["main"] == bench.running()
         assert {"uid-web", "uid-job"} == set(node.pleg.uids())
-        assert {"uid-web", "uid-job"} <= bench.files.pods_on_disk()
+        assert {"uid-web", "uid-job"} <= bench.files.pods
         node.slots["file"].put(Snapshot((web,)))
         await until(lambda: {"uid-web"} == set(node.pleg.uids()))
         assert ["main"] == bench.running()
@@ -542,8 +542,8 @@ async def test_what_a_pod_left_that_ended_beside_an_invalid_manifest_goes(autoju
         await until(lambda: phase(node, "web") == "Running")
         bench.files.pods.add("uid-before")  # of which this agent knows nothing
         node.slots["file"].put(Snapshot((), unreadable))
-        await until(lambda: bench.files.pods_on_disk() == {"uid-before"})
-        await until(lambda: not bench.files.log_directories())
+        await until(lambda: bench.files.pods == {"uid-before"})
+        await until(lambda: not bench.files.log_names)
 
 
 async def test_a_pod_ends_when_its_active_deadline_is_over_and_not_at_the_next_resync(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import stat
+import sys
 import tarfile
 import threading
 from contextlib import suppress
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trikubelet.cli.archive import pour, unpack
+from trikubelet.cli.archive import _stays, pour, unpack
 from trikubelet.cli.failed import CommandFailed
+from trikubelet.host.removal import remove_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,22 +23,31 @@ if TYPE_CHECKING:
 AN_OLD_TIME = 1_000_000_000
 
 
-def sent(*members: tarfile.TarInfo) -> int:
-    """The end of a pipe from which an archive comes; each of its files holds its own name."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
+def packed(*members: tarfile.TarInfo) -> bytes:
+    """An archive; each of its files holds its own name."""
+    octets = io.BytesIO()
+    with tarfile.open(fileobj=octets, mode="w") as archive:
         for member in members:
             content = member.name.encode() if member.isreg() else b""
             member.size, member.mtime = len(content), AN_OLD_TIME
             archive.addfile(member, io.BytesIO(content))
+    return octets.getvalue()
+
+
+def piped(octets: bytes) -> int:
+    """The end of a pipe from which they come."""
     read_end, write_end = os.pipe()
 
     def write() -> None:
         with open(write_end, "wb") as stream:
-            stream.write(packed.getvalue())
+            stream.write(octets)
 
     threading.Thread(target=write).start()
     return read_end
+
+
+def sent(*members: tarfile.TarInfo) -> int:
+    return piped(packed(*members))
 
 
 def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
@@ -70,9 +81,26 @@ def test_what_is_not_taken_is_named_and_the_rest_is_there(tmp_path: Path, capsys
     assert ["abs", "out", "fifo", "again", "here"] == [line.split("'")[1].removeprefix("new/") for line in told]
 
 
+def a_long_way_out() -> list[tarfile.TarInfo]:
+    """Links of one letter to directories of long names: written out, the way through all of them is longer than the
+    kernel takes, so whoever asks it where ``data/escape`` leads is not told, and may take it for a harmless one
+    (CVE-2025-4517)."""
+    made = [member("data", tarfile.DIRTYPE)]
+    real, short = "data", ""
+    for step in "abcdefghijklmnop":
+        made += [member(f"{real}/{'d' * 247}", tarfile.DIRTYPE), member(f"{real}/{step}", tarfile.SYMTYPE, "d" * 247)]
+        real, short = f"{real}/{'d' * 247}", f"{short}{step}/"
+    up = f"{short}{'l' * 254}"
+    made.append(member(f"data/{up}", tarfile.SYMTYPE, "../" * 16))
+    made.append(member("data/escape", tarfile.SYMTYPE, f"{up}/../beside"))
+    made.append(member("data/hard", tarfile.LNKTYPE, "data/escape/victim"))
+    return [*made, member("data/hard"), member("data/escape/new")]
+
+
 @pytest.mark.parametrize(
     "members",
     [
+        pytest.param(a_long_way_out(), id="by a way longer than the kernel takes"),
         pytest.param([member("data", tarfile.DIRTYPE), member("data/../victim")], id="by its name"),
         pytest.param([member("data/../victim")], id="without a topmost"),
         pytest.param([member("victim")], id="beside it"),
@@ -142,3 +170,149 @@ def test_what_is_no_archive_is_told_unless_it_is_nothing(tmp_path: Path, octets:
     else:
         unpack(read_end, str(tmp_path), "a", "b")
     assert [] == os.listdir(tmp_path)
+
+
+def test_without_tarfiles_filters_all_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Debian 12, whose Python is 3.11.2."""
+    for name in ("FilterError", "data_filter", "tar_filter", "fully_trusted_filter"):
+        monkeypatch.delattr(tarfile, name, raising=False)
+
+    members = [member("etc", tarfile.DIRTYPE), member("etc/out", tarfile.SYMTYPE, "../../x"), member("etc/a")]
+    unpack(sent(*members), str(tmp_path), "etc", "new")
+
+    assert ["a"] == os.listdir(tmp_path / "new")
+
+
+def test_a_link_that_stood_there_is_not_passed_through(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    into, mine = tmp_path / "into", tmp_path / "mine"
+    (into / "data").mkdir(parents=True)
+    mine.mkdir()
+    (mine / "file").write_text("mine")
+    (into / "data" / "dir").symlink_to(mine)
+    (into / "data" / "file").symlink_to(mine / "file")
+    members = [
+        member("data", tarfile.DIRTYPE),
+        member("data/dir", tarfile.DIRTYPE),
+        member("data/dir/file"),
+        member("data/file"),
+    ]
+
+    unpack(sent(*members), str(into), "data", "data")
+
+    assert ["file"] == os.listdir(mine)
+    assert ("mine", mine) == ((mine / "file").read_text(), (into / "data" / "dir").readlink())
+    assert ("data/file", False) == ((into / "data" / "file").read_text(), (into / "data" / "file").is_symlink())
+    assert 2 == capsys.readouterr().err.count("which is no directory here, or a link to one")
+
+
+def test_a_topmost_under_whose_name_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "data").symlink_to("beside")
+
+    with pytest.raises(CommandFailed, match="would be in 'data', which is no directory here, or a link to one"):
+        unpack(sent(member("data", tarfile.DIRTYPE), member("data/a")), str(tmp_path), "data", "data")
+
+    assert [] == os.listdir(tmp_path / "beside")
+
+
+def test_what_was_there_gets_no_other_name_and_keeps_what_it_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = tmp_path / "new"
+    new.mkdir()
+    (new / "mine").write_text("mine")
+    (new / "replaced").hardlink_to(new / "mine")
+    members = [
+        member("etc", tarfile.DIRTYPE),
+        member("etc/hard", tarfile.LNKTYPE, "etc/mine"),
+        member("etc/replaced"),
+    ]
+
+    unpack(sent(*members), str(tmp_path), "etc", "new")
+
+    assert ["mine", "replaced"] == sorted(os.listdir(new))
+    assert ("mine", "etc/replaced") == ((new / "mine").read_text(), (new / "replaced").read_text())
+    assert "'hard' is a link to 'new/mine', which was not taken" in capsys.readouterr().err
+
+
+def test_a_file_keeps_its_second_name_when_the_first_is_another(tmp_path: Path) -> None:
+    members = [
+        member("etc", tarfile.DIRTYPE),
+        member("etc/a"),
+        member("etc/b", tarfile.LNKTYPE, "etc/a"),
+        member("etc/b", tarfile.LNKTYPE, "etc/b"),
+        member("etc/a"),
+        member("etc/c", tarfile.LNKTYPE, "etc/b"),
+    ]
+
+    unpack(sent(*members), str(tmp_path), "etc", "new")
+
+    new = tmp_path / "new"
+    assert ["a", "b", "c"] == sorted(os.listdir(new))
+    assert (True, False) == ((new / "b").samefile(new / "c"), (new / "a").samefile(new / "b"))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [(0o7777, 0o755), (0o6666, 0o644), (0o4001, 0o600), (0o000, 0o600), (0o555, 0o755)]
+)
+def test_a_mode_gives_nobody_more_than_reading_and_running(tmp_path: Path, theirs: int, ours: int) -> None:
+    file = member("a")
+    file.mode, file.uid, file.gid = theirs, 12345, 12345
+
+    unpack(sent(file), str(tmp_path), "a", "b")
+
+    found = (tmp_path / "b").stat()
+    assert (ours, os.geteuid(), AN_OLD_TIME) == (stat.S_IMODE(found.st_mode), found.st_uid, found.st_mtime)
+
+
+def test_a_file_that_does_not_come_to_its_end_is_not_there(tmp_path: Path) -> None:
+    octets = packed(member("etc", tarfile.DIRTYPE), member("etc/a"), member("etc/b"))
+
+    with pytest.raises(CommandFailed, match="what the container sends is no tar archive: it ends in the middle"):
+        unpack(piped(octets[: 4 * 512 + 2]), str(tmp_path), "etc", "new")
+
+    assert ["a"] == os.listdir(tmp_path / "new")
+
+
+@pytest.mark.slow
+def test_a_tree_may_be_as_deep_as_it_likes(place: Path) -> None:
+    levels = 2 * sys.getrecursionlimit()
+    deepest = "/".join(["data", *["d"] * levels])
+
+    unpack(
+        sent(member(f"{deepest}/file"), member(f"{deepest}/again", tarfile.LNKTYPE, f"{deepest}/file")),
+        str(place),
+        "data",
+        "new",
+    )
+
+    here = os.open(place / "new", os.O_PATH)
+    for _ in range(levels):
+        below = os.open("d", os.O_PATH, dir_fd=here)
+        os.close(here)
+        here = below
+    assert {"file", "again"} == set(os.listdir(f"/proc/self/fd/{here}"))
+    os.close(here)
+    remove_tree(str(place / "new"))  # which the fixture could not
+
+
+@pytest.mark.parametrize(
+    ("target", "depth", "stays"),
+    [
+        ("a", 0, True),
+        ("./a//b/", 0, True),
+        ("..", 1, True),
+        ("../../a", 2, True),
+        ("..", 0, False),
+        ("../../a", 1, False),
+        ("./.././..", 1, False),
+        ("a/..", 5, False),
+        ("../a/../b", 5, False),
+        ("/a", 5, False),
+        ("", 5, False),
+    ],
+)
+def test_a_link_goes_up_before_it_goes_down_and_no_further_than_the_topmost(
+    target: str, depth: int, stays: bool
+) -> None:
+    assert stays == _stays(target, depth)

@@ -16,15 +16,18 @@ import trio
 
 from shell.breadth import nest
 from shell.portkit import full_queue
+from shell.threadkit import AtOnce
 from trikubelet.cli import one_shot
 from trikubelet.cli.commands import run as command
 from trikubelet.cli.main import main
 from trikubelet.cli.neighbours import agents_on
 from trikubelet.cli.one_pod import OnePodRuntime
+from trikubelet.cli.whole_lines import LINE_BYTES_MAX
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.runtime import CriRuntime
 from trikubelet.fake.runtime import Plan, run_fake
 from trikubelet.model.runtime_errors import NotImplementedByRuntime
+from trikubelet.server.node_view import LogPlace
 
 if TYPE_CHECKING:
     from trikubelet.cli.one_shot import Shot
@@ -225,3 +228,14 @@ def test_beside_an_agent_or_a_kubelet_on_the_same_runtime_nothing_is_run(
         assert [other.pid] * (who == "an agent") == agents_on(f"unix://{place}/r.sock")
         assert [] == agents_on(f"unix://{place}/e.sock")
         other.kill()
+
+
+async def test_a_line_without_an_end_is_not_kept(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    log = place / "log"
+    log.write_bytes(3001 * (b"2026-11-21T07:01:02.000000003Z stdout P " + b"x" * 999 + b"\n"))
+
+    await one_shot._show(LogPlace(str(log), lambda: True, AtOnce()), b"[c0] ")
+
+    shown = capfdbinary.readouterr().out.splitlines()
+    assert 3001 * 999 == sum(len(line_) - len(b"[c0] ") for line_ in shown)
+    assert max(map(len, shown)) < 2 * LINE_BYTES_MAX

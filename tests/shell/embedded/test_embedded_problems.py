@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -145,6 +146,23 @@ def test_no_half_line_is_left_when_the_disk_is_full_and_lines_go_on_when_it_is_n
     assert 20 - log.lines_dropped + 1 == len(lines)
     assert all(len(line.split(" ", 3)[3]) == 1000 for line in lines[:-1])
     assert 1 == len(caplog.records)
+
+
+def test_a_pipe_in_place_of_a_log_is_not_waited_for_and_its_reader_gets_nothing(tmp_path: Path) -> None:
+    """The logs' directory may be mounted into a container; all containers' output goes through this one process."""
+    log = ContainerLog(str(tmp_path / "log"), SystemClock())
+    (tmp_path / "log").rename(tmp_path / "log.1")
+    os.mkfifo(tmp_path / "log")
+    with pytest.raises(OSError, match="No such device"):
+        log.reopen()
+    reader = os.open(tmp_path / "log", os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(OSError, match="no plain file"):
+        log.reopen()
+    os.close(reader)
+    log.feed("stdout", b"goes on\n")
+    log.close()
+
+    assert (tmp_path / "log.1").read_text().endswith(" stdout F goes on\n")
 
 
 async def test_what_was_written_is_in_the_log_when_the_container_has_exited(embedded: Embedded) -> None:

@@ -145,6 +145,20 @@ async def test_a_body_ends_as_the_server_says(said: bytes) -> None:
         assert HttpAnswer(200, b"abcde") == await handlers.http_get(target(script.port))
 
 
+async def test_a_body_in_chunks_of_a_byte_is_kept_as_any_other() -> None:
+    async with serving(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + 20_000 * b"1\r\nx\r\n") as script:
+        assert HttpAnswer(200, 10 * 1024 * b"x") == await handlers.http_get(target(script.port))
+
+
+async def test_what_is_around_a_body_is_not_read_without_end_as_upstream() -> None:
+    """Here it ends, too late; a hook, which has no deadline, would otherwise keep the event loop for as long as its
+    container likes."""
+    chunks = 20 * (b"1;" + 60_000 * b"e" + b"\r\nx\r\n") + b"0\r\n\r\n"
+    async with serving(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks) as script:
+        with pytest.raises(Unreachable, match=r"connection broken: chunked encoding contains too much non-data$"):
+            await handlers.http_get(target(script.port))
+
+
 async def test_redirects_to_the_same_host_are_followed() -> None:
     first = answer(302, b"", "Location: /second?x=1")
     async with serving(first, answer(307, b"", "Location: http://127.0.0.1:PORT/third"), answer(204)) as script:

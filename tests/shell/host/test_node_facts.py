@@ -1,5 +1,6 @@
 """Reading the machine: from a made-up root directory, and one look at the real one."""
 
+import os
 import socket
 import threading
 from pathlib import Path
@@ -143,3 +144,10 @@ def test_a_resolv_conf_is_read_and_a_missing_one_is_named(tmp_path: Path) -> Non
     assert DNSConfig(("10.0.0.2",), ("a.example",), ()) == read_resolv_conf(tmp_path / "resolv.conf")
     with pytest.raises(StartFailed, match=r"gone: cannot be read"):
         read_resolv_conf(tmp_path / "gone")
+
+
+def test_a_pipe_in_place_of_a_resolv_conf_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(StartFailed, match=r"pipe: cannot be read: it is a pipe without a writer"):
+        read_resolv_conf(tmp_path / "pipe")

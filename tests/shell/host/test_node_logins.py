@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -96,3 +97,14 @@ async def test_without_a_thread_to_read_them_in_there_are_none(tmp_path: Path, m
         assert {} == await node.configured()
 
     assert 1 == len(await node.configured())
+
+
+async def test_a_pipe_in_place_of_a_file_takes_no_thread_for_good(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "root").mkdir()
+    os.mkfifo(tmp_path / "root/config.json")
+    put(tmp_path / "home/.docker/config.json", config("home"))
+
+    assert {"r.example": Login("home", "p")} == await logins(tmp_path).configured()
+    assert "root/config.json is left alone, no login is taken from it: no plain file" in caplog.text

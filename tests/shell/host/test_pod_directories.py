@@ -15,6 +15,7 @@ from trikubelet.host import pod_files
 from trikubelet.host.pod_files import DiskPodFiles
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.errors import StillMounted
+from trikubelet.model.pod_notes import Note
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
@@ -68,6 +69,23 @@ async def test_a_hosts_file_is_reopened_however_much_a_container_made_of_it(file
     assert 5 == os.stat(path).st_size
 
 
+@pytest.mark.parametrize("note", Note)
+async def test_a_pipe_in_place_of_a_note_holds_nobody_up_and_goes_when_it_is_noted_anew(
+    note: Note, files: DiskPodFiles, tmp_path: Path
+) -> None:
+    """Notes are read and written by the event loop."""
+    await files.make_pod("u")
+    for name in (note.value, f".{note.value}.new"):
+        os.mkfifo(tmp_path / "root/pods/u" / name)
+
+    for read in (partial(files.noted, "u"), files.noted_of_all):
+        with pytest.raises(OSError, match=f"no plain file: '.*/{note.value}'"):
+            read(note)
+    files.note("u", note, b"noted")
+
+    assert b"noted" == files.noted("u", note)
+
+
 async def test_a_hosts_file_that_says_what_it_should_is_not_touched(files: DiskPodFiles) -> None:
     await files.make_pod("u")
     path = await files.write_hosts("u", "hosts")
@@ -96,7 +114,7 @@ async def test_a_link_in_place_of_a_pods_directory_is_no_pod_and_leads_nowhere(
     (tmp_path / "root/pods/u").symlink_to(treasure)
     (tmp_path / "logs/ns_p_u").symlink_to(treasure)
 
-    assert frozenset() == files.pods_on_disk() | files.log_directories()
+    assert frozenset() == (await files.pods_on_disk()) | (await files.log_directories())
     await files.remove_pod("u")
     await files.remove_log_directory("ns_p_u")
     assert "gold" == (treasure / "gold").read_text()
@@ -166,7 +184,7 @@ async def test_directories_that_somebody_took_away_are_empty(files: DiskPodFiles
     for directory in ("root/pods", "logs", "links"):
         (tmp_path / directory).rmdir()
 
-    assert frozenset() == files.pods_on_disk() | files.log_directories()
+    assert frozenset() == (await files.pods_on_disk()) | (await files.log_directories())
     await files.remove_dead_links(())
     await files.remove_log_directory("ns_p_u")
     await files.remove_container_logs(str(tmp_path / "logs/ns_p_u/c/0.log"))
@@ -202,7 +220,7 @@ async def test_nothing_is_removed_while_something_is_mounted_below(
         await files.remove_pod("u")
     with pytest.raises(StillMounted, match="logs/ns_p_u/v is still mounted"):
         await files.remove_log_directory("ns_p_u")
-    assert ({"u"}, {"ns_p_u"}) == (files.pods_on_disk(), files.log_directories())
+    assert ({"u"}, {"ns_p_u"}) == (await files.pods_on_disk(), await files.log_directories())
     assert (tmp_path / "links/a.log").is_symlink()
 
 
@@ -211,7 +229,7 @@ async def test_an_agent_finds_the_directories_of_the_one_before(files: DiskPodFi
 
     again = DiskPodFiles(tmp_path / "root", tmp_path / "logs", tmp_path / "links", ThreadPool("removals", 2))
 
-    assert frozenset({"u"}) == again.pods_on_disk()
+    assert frozenset({"u"}) == await again.pods_on_disk()
 
 
 @pytest.mark.parametrize("uid", ["..", "../treasure", "/etc", ""])
@@ -228,7 +246,7 @@ async def test_a_directory_that_is_nobodys_uid_is_not_a_pods(files: DiskPodFiles
     await files.make_pod("u")
     (tmp_path / "root/pods/.hidden").mkdir()
 
-    assert {"u"} == files.pods_on_disk()
+    assert {"u"} == await files.pods_on_disk()
 
 
 @pytest.mark.parametrize("what", ["pods/u", "ns_p_u"])
@@ -271,8 +289,8 @@ async def test_a_removal_that_hangs_holds_up_its_own_directory_alone_and_nothing
 
     while "u" in (files._removing.running("pods") | {name[-1:] for name in files._removing.running("logs")}):
         await trio.lowlevel.checkpoint()
-    assert ({"pods/u": set(), "ns_p_u": {"u"}}[what]) == files.pods_on_disk()
-    assert ({"pods/u": {"ns_p_u"}, "ns_p_u": set()}[what]) == files.log_directories()
+    assert ({"pods/u": set(), "ns_p_u": {"u"}}[what]) == await files.pods_on_disk()
+    assert ({"pods/u": {"ns_p_u"}, "ns_p_u": set()}[what]) == await files.log_directories()
     await make()
 
 
@@ -322,7 +340,7 @@ async def test_a_making_that_hangs_holds_up_its_own_pod_alone_and_what_it_makes_
             nursery.start_soon(files.make_pod, "u")
             await begun.wait()
             await files.make_pod("v")
-            assert {"v"} == files.pods_on_disk()
+            assert {"v"} == await files.pods_on_disk()
             nursery.cancel_scope.cancel()
         with pytest.raises(OSError, match="what was begun for it earlier has not ended yet"):
             await files.make_pod("u")
@@ -333,9 +351,9 @@ async def test_a_making_that_hangs_holds_up_its_own_pod_alone_and_what_it_makes_
 
     while files._using.running("make pods"):
         await trio.lowlevel.checkpoint()
-    assert {"u", "v"} == files.pods_on_disk()
+    assert {"u", "v"} == await files.pods_on_disk()
     await files.remove_pod("u")
-    assert {"v"} == files.pods_on_disk()
+    assert {"v"} == await files.pods_on_disk()
 
 
 def write_logs(*paths: str) -> None:
@@ -417,3 +435,48 @@ async def test_nor_does_a_lease_that_is_taken_once_the_hosts_file_was_compared(
         await files.write_hosts("u", "others")
 
     assert len("hosts") == os.stat(path).st_size
+
+
+@pytest.mark.parametrize("look", ["pods_on_disk", "log_directories"])
+async def test_a_look_that_hangs_holds_up_nobody_and_is_the_only_one(
+    look: str, files: DiskPodFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, let_go = trio.Event(), threading.Event()
+
+    def hang(directory: Path) -> frozenset[str]:
+        trio.from_thread.run_sync(begun.set)
+        assert let_go.wait(60)
+        return frozenset()
+
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(pod_files, "_directories", hang)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(getattr(files, look))
+                await begun.wait()
+                await files.make_pod("u")
+                await files.make_log_directory(str(files._logs / "ns_p_u"), "c")
+                nursery.cancel_scope.cancel()
+            with pytest.raises(OSError, match="what was begun before has not ended yet"):
+                await getattr(files, look)()
+    finally:
+        let_go.set()
+
+    while files._using.running("look through pods") or files._using._busy:
+        await trio.lowlevel.checkpoint()
+    assert {"pods_on_disk": {"u"}, "log_directories": {"ns_p_u"}}[look] == await getattr(files, look)()
+
+
+async def test_of_more_directories_than_there_are_pods_some_are_named(
+    files: DiskPodFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_files, "DIRECTORIES_MAX", 3)
+    pods = {f"u{number}" for number in range(5)}
+    for uid in pods:
+        await files.make_pod(uid)
+
+    found = await files.pods_on_disk()
+    assert (3, True) == (len(found), found < pods)
+    for uid in found:
+        await files.remove_pod(uid)
+    assert pods - found == await files.pods_on_disk()

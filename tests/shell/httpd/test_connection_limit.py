@@ -6,53 +6,126 @@ import logging
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+import pytest
 import trio
 
 from trikubelet.httpd.connection_limit import ConnectionLimit, ConnectionSlot
 
 if TYPE_CHECKING:
-    import pytest
     from trio.testing import MockClock
 
 
-def joins(limit: ConnectionLimit, stack: ExitStack) -> ConnectionSlot:
-    slot = stack.enter_context(limit.slot())
+def joins(limit: ConnectionLimit, stack: ExitStack, network: str = "") -> ConnectionSlot:
+    slot = stack.enter_context(limit.slot(network))
     assert slot is not None
     return slot
 
 
-async def test_the_stranger_who_has_been_silent_for_longest_goes(autojump_clock: MockClock) -> None:
-    limit = ConnectionLimit("a server", 3)
-    with ExitStack() as stack:
-        first, second, third = (joins(limit, stack) for _ in range(3))
-        first.asks()
-        first.was_answered(401)
-        first.waits()
-        left = []
-        for _ in range(3):
-            joins(limit, stack)
-            left.append([one.scope.cancel_called for one in (first, second, third)])
+def closed(*slots: ConnectionSlot) -> list[bool]:
+    return [one.scope.cancel_called for one in slots]
 
-        assert [[False, True, False], [False, True, True], [True, True, True]] == left
-        assert (3, 3, 0) == (len(limit), limit.made_room, limit.turned_away)
+
+@pytest.mark.parametrize("needs_proof", [True, False])
+async def test_of_those_who_wait_the_unauthenticated_go_and_others_find_no_room(
+    autojump_clock: MockClock, needs_proof: bool
+) -> None:
+    limit = ConnectionLimit("a server", 3, needs_proof=needs_proof)
+    with ExitStack() as stack:
+        known, *others = (joins(limit, stack) for _ in range(3))
+        known.asks()
+        known.admit(for_good=True)
+        known.was_answered(404)
+        known.waits()
+        for leaves in others:
+            joins(limit, stack).admit(for_good=True)
+            assert leaves.scope.cancel_called
+
+        assert stack.enter_context(limit.slot()) is None
+        assert [False] == closed(known)
+        assert (3, 2, 1) == (len(limit), limit.made_room, limit.turned_away)
     assert 0 == len(limit)
 
 
-async def test_who_is_known_or_being_answered_stays_and_others_find_no_room(autojump_clock: MockClock) -> None:
+async def test_who_asks_may_have_made_up_his_token_and_goes_in_the_order_in_which_he_came(
+    autojump_clock: MockClock,
+) -> None:
+    limit = ConnectionLimit("a server", 3, needs_proof=True)
+    with ExitStack() as stack:
+        first, second, silent = (joins(limit, stack) for _ in range(3))
+        second.asks()
+        first.asks()
+        left = []
+        for _ in range(3):
+            joins(limit, stack)
+            left.append(closed(first, second, silent))
+
+        assert [[True, False, False], [True, True, False], [True, True, True]] == left
+        assert (3, 3, 0) == (len(limit), limit.made_room, limit.turned_away)
+
+
+async def test_who_is_admitted_for_one_answer_stays_until_it_has_ended(autojump_clock: MockClock) -> None:
+    limit = ConnectionLimit("a server", 1, needs_proof=True)
+    with ExitStack() as stack:
+        anonymous = joins(limit, stack)
+        anonymous.asks()
+        anonymous.admit(for_good=False)
+        anonymous.was_answered(200)
+        assert stack.enter_context(limit.slot()) is None
+        anonymous.waits()
+        joins(limit, stack)
+
+        assert [True] == closed(anonymous)
+
+
+async def test_where_no_proof_is_wanted_who_is_being_answered_stays_and_who_got_something_too(
+    autojump_clock: MockClock,
+) -> None:
     limit = ConnectionLimit("a server", 2)
     with ExitStack() as stack:
-        known, asking = joins(limit, stack), joins(limit, stack)
-        for one in (known, asking):
+        served, refused = joins(limit, stack), joins(limit, stack)
+        for one in (served, refused):
             one.asks()
-        known.was_answered(200)
-        known.waits()
+        assert stack.enter_context(limit.slot()) is None
+        served.was_answered(200)
+        refused.was_answered(403)
+        for one in (served, refused):
+            one.waits()
+        joins(limit, stack)
+
+        assert [False, True] == closed(served, refused)
+
+
+async def test_who_comes_again_and_again_closes_his_own(autojump_clock: MockClock) -> None:
+    limit = ConnectionLimit("a server", 3, needs_proof=True)
+    with ExitStack() as stack:
+        early, *_ = joins(limit, stack, "a"), joins(limit, stack, "b"), joins(limit, stack, "b")
+        for _ in range(10):
+            joins(limit, stack, "b")
+
+        assert [False] == closed(early)
+        assert 10 == limit.made_room
+
+
+async def test_who_has_left_makes_room_by_that_and_is_not_chosen(autojump_clock: MockClock) -> None:
+    limit = ConnectionLimit("a server", 1)
+    with limit.slot():
+        pass
+    with ExitStack() as stack:
+        first = joins(limit, stack)
+        joins(limit, stack)
+
+        assert ([True], 1) == (closed(first), limit.made_room)
+
+
+async def test_who_was_closed_amid_its_answer_is_not_chosen_again(autojump_clock: MockClock) -> None:
+    limit = ConnectionLimit("a server", 1, needs_proof=True)
+    with ExitStack() as stack:
+        leaves = joins(limit, stack)
+        leaves.asks()
+        joins(limit, stack).admit(for_good=True)
+        leaves.waits()
 
         assert stack.enter_context(limit.slot()) is None
-        assert (2, 0, 1) == (len(limit), limit.made_room, limit.turned_away)
-        asking.was_answered(403)
-        asking.waits()
-        joins(limit, stack)
-        assert asking.scope.cancel_called
 
 
 async def test_the_log_is_reported_once_a_minute(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
@@ -63,5 +136,5 @@ async def test_the_log_is_reported_once_a_minute(autojump_clock: MockClock, capl
         await trio.sleep(61)
         joins(limit, stack)
 
-    told = "a server: 1 connections are as many as there may be; idle unauthenticated ones are closed for others"
+    told = "a server: 1 connections are as many as there may be; unauthenticated ones are closed for others"
     assert [told, told] == caplog.messages

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import h11
@@ -708,6 +709,82 @@ async def test_who_sends_more_behind_a_request_than_there_is_room_for_is_let_go(
             await client.send_all(b"x")
         told = [await said_to(callers.call(), LARGE) for _ in range(4)]
         assert [[]] * 3 + [[b"503"]] == told
+
+
+async def test_who_sends_more_than_a_few_blocks_behind_a_request_is_taken_for_gone(autojump_clock: MockClock) -> None:
+    """There would be room for them: a megabyte and more, of which nobody would read anything for hours."""
+    closed = trio.Event()
+
+    async def silent() -> AsyncIterator[bytes]:
+        try:
+            yield b"x"
+            await trio.sleep_forever()
+        finally:
+            closed.set()
+
+    async def handler(_: Request) -> Response:
+        return Response(body=silent())
+
+    block = b"y" * 16 * 1024
+    async with connected(handler) as client:
+        assert [b"200"] == await said_to(client, b"GET / HTTP/1.1\r\nhost: n" + END)
+        for _ in range(15):
+            assert not closed.is_set()
+            await client.send_all(block)
+            await wait_all_tasks_blocked()
+        assert not closed.is_set()
+        await client.send_all(block)
+        with trio.fail_after(1):
+            await closed.wait()
+
+
+@pytest.mark.parametrize("way", ["stream", "another protocol"])
+async def test_what_a_request_took_is_given_back_before_what_may_take_hours(
+    autojump_clock: MockClock, way: str
+) -> None:
+    async def silent() -> AsyncIterator[bytes]:
+        yield b"x"
+        await trio.sleep_forever()
+
+    async def converse(accept: Accept) -> None:
+        await accept({})
+        await trio.sleep_forever()
+
+    async def handler(_: Request) -> Response | Upgrade:
+        return Response(body=silent()) if way == "stream" else Upgrade(converse)
+
+    wants = b"" if way == "stream" else b"\r\nupgrade: x\r\nconnection: upgrade"
+    async with answering(handler, FEW) as callers:
+        told = [await said_to(callers.call(), LARGE + wants + END) for _ in range(10)]
+
+    assert [[b"200" if way == "stream" else b"101"]] * 10 == told
+
+
+@pytest.mark.parametrize(
+    ("needs_proof", "others", "status", "seconds"),
+    [(True, 2, 401, 2), (True, 1, 401, 0), (True, 2, 200, 0), (False, 2, 401, 0)],
+)
+async def test_in_a_crowd_of_the_unauthenticated_each_of_them_pauses_before_it_is_heard_again(
+    autojump_clock: MockClock, needs_proof: bool, others: int, status: int, seconds: float
+) -> None:
+    async def handler(request: Request) -> Response:
+        if status == HTTPStatus.OK:
+            request.admit(for_good=True)
+        return Response(status)
+
+    callers, limit = Callers(), ConnectionLimit("a server", 16, needs_proof=needs_proof)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(serve_http, handler, [callers], connection_limit=limit))
+        silent = [callers.call() for _ in range(others)]
+        await wait_all_tasks_blocked()
+        client = callers.call()
+        for _ in range(2):
+            await client.send_all(b"GET / HTTP/1.1\r\nhost: n" + END)
+            assert [b"%d" % status] == statuses(bytes(await client.receive_some()))
+        assert (seconds, others + 1) == (trio.current_time(), len(limit))
+        for stream in (client, *silent):
+            await stream.aclose()
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_body_in_a_thousand_pieces_lets_others_have_their_turn(autojump_clock: MockClock) -> None:

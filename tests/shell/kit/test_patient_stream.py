@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import pty
+import threading
 from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
 from trikubelet.kit.klog import DRAIN_SECONDS_MAX, LogHandler, Verbosity
-from trikubelet.kit.patient_stream import PatientStream
+from trikubelet.kit.patient_stream import ROOM_BYTES, PatientStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,3 +160,43 @@ def test_a_file_is_written_whatever_its_length(tmp_path: Path) -> None:
     with (tmp_path / "log").open("w") as stream:
         PatientStream(stream).write(LINE * 50)
         assert LINE * 50 == (tmp_path / "log").read_text()
+
+
+def test_of_a_long_line_no_more_is_written_at_once_than_a_pipe_takes_that_has_room(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, lengths = os.write, []
+
+    def note(descriptor: int, data: bytes) -> int:
+        if threading.current_thread() is threading.main_thread():
+            lengths.append(len(data))
+            data = data[:ROOM_BYTES]  # a pipe with less room would block
+        return write(descriptor, data)
+
+    patient, filled = PatientStream(pipe.stream), pipe.fill()
+    pipe.read(ROOM_BYTES)
+    monkeypatch.setattr("trikubelet.kit.patient_stream.os.write", note)
+    patient.write(20 * LINE)
+
+    assert ([ROOM_BYTES], "." * (filled - ROOM_BYTES)) == (lengths, pipe.read(filled - ROOM_BYTES))
+    assert 20 * LINE == pipe.read(20 * len(LINE))
+    patient.drain(WAIT)
+
+
+def test_what_has_no_thread_to_wait_in_waits_for_the_next_line(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    patient, filled = PatientStream(pipe.stream), pipe.fill()
+    with monkeypatch.context() as machine:
+        machine.setattr(threading.Thread, "start", refuse)
+        patient.write("one\n")
+        patient.write("two\n")
+    assert "8 bytes wait" in repr(patient)
+    assert not patient._is_writing, "nobody would wait for what nobody writes"
+    patient.write("three\n")
+
+    assert patient._is_writing
+    assert "." * filled == pipe.read(filled)
+    assert "one\ntwo\nthree\n" == pipe.read(14)
+    patient.drain(WAIT)

@@ -8,23 +8,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from shell.threadkit import no_threads
+from shell.threadkit import Hanging, no_threads
 from trikubelet.kit.threads import StillRunning, ThreadPool, take_short_turns
-
-
-class Hanging:
-    """Work that says when it began and ends when it is let go."""
-
-    def __init__(self) -> None:
-        self.began = threading.Event()
-        self.let_go = threading.Event()
-        self.ended = threading.Event()
-
-    def __call__(self) -> str:
-        self.began.set()
-        self.let_go.wait()
-        self.ended.set()
-        return "done"
 
 
 async def _abandon(pool: ThreadPool, work: Hanging, key: str = "", *, may_hang: bool = False) -> None:

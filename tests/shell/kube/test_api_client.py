@@ -488,6 +488,30 @@ async def test_answers_before_the_answer_are_not_read_without_end(
                 await client.get(PODS, "a", "n")
 
 
+AROUND = 20 * (b"1;" + 60_000 * b"e" + b"\r\n \r\n")
+SPACES = 40 * (b"10000\r\n" + 0x10000 * b" " + b"\r\n")
+
+
+@pytest.mark.parametrize(("filling", "believed"), [(SPACES, True), (AROUND, False)])
+async def test_what_is_around_an_answer_is_not_read_without_end(
+    filling: bytes, believed: bool, open_pair: Callable[..., Any]
+) -> None:
+    """Whoever bounds a body sees nothing of what its chunks are wrapped in. The first has more bytes, of a body."""
+
+    async def attend(stream: trio.abc.Stream) -> None:
+        await stream.receive_some(1000)
+        await stream.send_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + filling)
+        await stream.send_all(b"%x\r\n%b\r\n0\r\n\r\n" % (len(TEXT), TEXT))
+
+    async with open_pair(Response()) as (server, client):
+        server.attend = attend
+        if believed:
+            assert "a" == (await client.get(PODS, "a", "n")).name
+        else:
+            with pytest.raises(ApiLost, match="more than 1048576 bytes around its answer"):
+                await client.get(PODS, "a", "n")
+
+
 async def test_a_connection_that_does_not_come_free_is_our_own_want(
     open_pair: Callable[..., Any], autojump_clock: MockClock
 ) -> None:

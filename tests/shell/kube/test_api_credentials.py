@@ -550,7 +550,7 @@ async def test_a_file_too_large_to_be_a_token_is_not_read_into_memory(tmp_path: 
     file = tmp_path / "token"
     file.write_bytes(b"x" * (FILE_BYTES_MAX + 1))
 
-    with pytest.raises(StartFailed, match="it has more than 1048576 bytes"):
+    with pytest.raises(StartFailed, match="it is larger than 1048576 bytes"):
         await shown(access_to("https://x", proof=TokenFile(str(file))))
 
 
@@ -559,7 +559,7 @@ async def test_a_pipe_is_no_token_and_holds_up_no_start(tmp_path: Path) -> None:
     pipe = tmp_path / "token"
     os.mkfifo(pipe)
 
-    with pytest.raises(StartFailed, match="it is no regular file"):
+    with pytest.raises(StartFailed, match="no plain file"):
         await shown(access_to("https://x", proof=TokenFile(str(pipe))))
 
 
@@ -1139,6 +1139,7 @@ async def test_a_proxy_may_want_tls_of_its_own(
         (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "refuses to connect to .*: 407 Proxy Authentication"),
         (b"SSH-2.0 hello\r\n\r\n", "the proxy's answer is not HTTP"),
         (b"HTTP/1.1", "the proxy closed the connection|the proxy's answer is not HTTP"),
+        (6 * b"HTTP/1.1 100 Continue\r\n\r\n" + b"HTTP/1.1 407 No\r\n\r\n", "more than 5 answers before the answer"),
     ],
 )
 async def test_what_a_proxy_does_wrong_is_said(answer: bytes, says: str, authority: CA) -> None:

@@ -21,6 +21,7 @@ from trikubelet.kube.certificate_files import (
     ROTATIONS_KEPT_MAX,
     SELF_SIGNED_SECONDS,
     CertificateFiles,
+    certificate_of,
     keep_self_signed,
 )
 from trikubelet.kube.key_pair import read_pair
@@ -33,6 +34,7 @@ from trikubelet.model.certificates import (
     Subject,
     node_subject,
 )
+from trikubelet.model.kubeconfig import File, KeyPair
 
 SUBJECT = node_subject("w1")
 
@@ -269,3 +271,21 @@ def test_a_member_that_asks_for_no_certificate_does_not_load_what_makes_them(
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "system:node:w1 False\n" == said.stdout
+
+
+def test_a_pipe_in_place_of_a_file_is_no_certificate_and_no_key_and_holds_nobody_up(
+    files: CertificateFiles, tmp_path: Path, clock: StoppedClock
+) -> None:
+    """The certificate is read by the event loop; the key of a request is replaced as any that is of no use."""
+    for name in ("pki/kubelet-client-current.pem", "pki/kubelet-client.key.tmp", "serving/kubelet.key"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "serving/kubelet.crt").touch()
+    pair = KeyPair(File(str(tmp_path / "pki/kubelet-client-current.pem")), b"")
+
+    for read in (files.current, lambda: certificate_of(pair)):
+        with pytest.raises(OSError, match="no plain file"):
+            read()
+    with pytest.raises(OSError, match="no plain file"):
+        keep_self_signed(tmp_path / "serving", SUBJECT, clock)
+    assert b"CERTIFICATE REQUEST" in files.request(SUBJECT, CLIENT_SIGNER).pem

@@ -59,14 +59,14 @@ async def test_what_the_api_server_may_still_want_is_kept(autojump_clock: MockCl
         node.slots["api"].put(Snapshot((job, crashes)))
         await until(lambda: phase(node, "uid-job") == "Succeeded")
         await until(lambda: bench.running() == ["loop"])
-    logs = bench.files.log_directories()
+    logs = bench.log_directories()
     async with bench.agent(sources=SILENT):
         await trio.sleep(300)
 
     assert {"main", "loop"} == {one.name for one in bench.world.all_containers()}
     assert {"uid-job", "uid-crashes"} == {one.uid for one in bench.world.sandboxes.values()}
     assert 2 == len(logs)
-    assert logs == bench.files.log_directories()
+    assert logs == bench.log_directories()
 
 
 def with_deadline(seconds: int) -> Pod:

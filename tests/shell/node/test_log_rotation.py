@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import logging
 from typing import TYPE_CHECKING
@@ -80,7 +81,7 @@ class World:
             self.files.content[path] += b"%9d\n" % number
 
     def parts(self, path: str) -> list[str]:
-        return sorted(self.logs.parts(path))
+        return sorted(self.logs.parts_now(path))
 
     def all_lines(self, path: str) -> list[int]:
         content = self.files.content
@@ -314,10 +315,10 @@ async def test_a_bug_that_one_log_provokes_is_reported_once_and_keeps_no_other_f
     bad, good = world.container("bad"), world.container("good")
     as_ever = getattr(world.logs, where)
 
-    def provoked(path: str, *part: str) -> object:
+    async def provoked(path: str, *part: str) -> object:
         if path == bad:
             raise ValueError("never thought of")
-        return as_ever(path, *part)
+        return await as_ever(path, *part)
 
     monkeypatch.setattr(world.logs, where, provoked)
     for _ in range(5):
@@ -458,3 +459,69 @@ async def test_a_log_that_the_runtime_does_not_open_is_reported(
         await trio.sleep(60)
     assert ["not there after the runtime was asked to reopen it" in record.getMessage() for record in caplog.records]
     assert 1 == len(caplog.records)
+
+
+async def test_a_log_renamed_by_a_disk_that_was_given_up_is_opened_again(
+    autojump_clock: MockClock, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = world.container("a")
+    world.write(path, 20)
+    renames = world.logs.set_aside
+
+    async def late(path: str, part: str) -> None:
+        await renames(path, part)
+        raise TimeoutError(errno.ETIMEDOUT, "the disk did not answer within 10 s")
+
+    monkeypatch.setattr(world.logs, "set_aside", late)
+    await trio.sleep(15)
+    assert path not in world.files.content
+    assert [] == world.runtime.reopened
+    await trio.sleep(10)
+
+    assert list(range(1, 21)) == world.all_lines(path)
+    assert ["a"] == world.runtime.reopened
+
+
+async def test_an_agent_that_ends_waits_for_a_disk_that_hangs_a_moment_only(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    path = world.container("a")
+    world.write(path, 20)
+    world.runtime.refuses = RuntimeFailure("no")
+
+    async def hang(path: str, part: str) -> None:
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(world.logs, "put_back", hang)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(world.rotation.run)
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+
+    assert trio.current_time() <= 3
+    (part,) = world.parts(path)
+    assert [f"The log {path} stays {part}: the disk does not answer"] == caplog.messages
+
+
+async def test_what_is_compressed_while_parts_are_looked_for_keeps_its_unfinished_file(
+    autojump_clock: MockClock, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = world.container("a")
+    looks, removed = world.logs.parts, []
+
+    async def looks_long(path: str) -> frozenset[str]:
+        found = await looks(path)
+        world.rotation._compressing["a"] = "20260101-000000"  # by the time it is told what there is
+        return found | {"20260101-000000", "20260101-000000.tmp"}
+
+    async def note(path: str, part: str) -> None:
+        removed.append(part)
+
+    monkeypatch.setattr(world.logs, "parts", looks_long)
+    monkeypatch.setattr(world.logs, "remove", note)
+    world.write(path, 20)
+    await trio.sleep(15)
+
+    assert ["a"] == world.runtime.reopened
+    assert [] == removed

@@ -21,6 +21,7 @@ from trikubelet.model.runtime_errors import RuntimeFailure
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds
+from trikubelet.testing.memory_host import MemoryPodFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,11 +49,11 @@ async def test_a_source_that_never_speaks_holds_back_removal_and_nothing_else(au
         await until(lambda: bench.running() == ["fresh", "main"])
         await trio.sleep(600)
         assert ["fresh", "main"] == bench.running()
-        assert {"uid-left-behind", "uid-old", "uid-new"} == bench.files.pods_on_disk()
+        assert {"uid-left-behind", "uid-old", "uid-new"} == bench.pods_on_disk()
         assert not node.desired.all_ready
         node.slots["http"].put(Snapshot())
         await until(lambda: bench.running() == ["fresh"])
-        await until(lambda: bench.files.pods_on_disk() == {"uid-new"})
+        await until(lambda: bench.pods_on_disk() == {"uid-new"})
 
 
 async def test_orphans_whose_label_is_no_uid_end_and_are_forgotten(
@@ -101,7 +102,7 @@ async def test_a_pod_whose_runtime_cannot_be_listed_is_left_alone(autojump_clock
     bench.problems.odds = Odds(error=1.0)
     async with bench.agent() as node:
         await trio.sleep(120)
-        assert {"uid-web", "uid-gone"} == bench.files.pods_on_disk()
+        assert {"uid-web", "uid-gone"} == bench.pods_on_disk()
         assert ["main"] == bench.running()
         assert "pleg has yet to be successful" in (node.pleg.unhealthy() or "")
         assert "container runtime is down" in (node.runtime_state.unhealthy() or "")
@@ -124,7 +125,7 @@ async def test_a_directory_that_cannot_be_removed_is_complained_about_once_and_t
         await trio.sleep(30)
         assert 1 == sum("x is a mount point" in record.getMessage() for record in caplog.records)
         bench.files.remove_pod = remove  # type: ignore[method-assign]
-        await until(lambda: not bench.files.pods_on_disk())
+        await until(lambda: not bench.pods_on_disk())
 
 
 async def test_a_hanging_volume_delays_neither_housekeeping_nor_other_directories(autojump_clock: MockClock) -> None:
@@ -140,7 +141,7 @@ async def test_a_hanging_volume_delays_neither_housekeeping_nor_other_directorie
     for uid in ("uid-a-hung", "uid-b"):
         await bench.files.make_pod(uid)
     async with bench.agent():
-        await until(lambda: bench.files.pods_on_disk() == {"uid-a-hung"}, 30)
+        await until(lambda: bench.pods_on_disk() == {"uid-a-hung"}, 30)
 
 
 async def test_the_last_body_and_its_log_stay_while_the_pod_lives_and_go_with_it(autojump_clock: MockClock) -> None:
@@ -150,10 +151,10 @@ async def test_the_last_body_and_its_log_stay_while_the_pod_lives_and_go_with_it
         await trio.sleep(100)
         bodies = [c for c in bench.world.all_containers() if c.state is ContainerState.EXITED]
         assert 1 == len(bodies)
-        assert {log_directory_name("default", "crash", "uid-crash")} == bench.files.log_directories()
+        assert {log_directory_name("default", "crash", "uid-crash")} == bench.log_directories()
         node.slots["file"].put(Snapshot())
         await until(lambda: not bench.world.containers and not bench.world.sandboxes, 10)
-        await until(lambda: not bench.files.log_directories(), 70)
+        await until(lambda: not bench.log_directories(), 70)
 
 
 async def test_a_dead_sandbox_goes_once_nothing_is_left_in_it_and_the_newest_stays(autojump_clock: MockClock) -> None:
@@ -281,8 +282,8 @@ async def test_files_that_cannot_be_touched_are_reported_once_met_again_and_neve
         said = [record.getMessage() for record in caplog.records if "Read-only" in record.getMessage()]
         whats = [one.removeprefix("Cannot ").partition(", will try again: ")[0] for one in said]
         assert sorted(what.format(logs=tmp_path / "logs") for what in told) == sorted(whats)
-        await until(lambda: {"uid-stays"} == bench.files.pods_on_disk(), 130)
-        await until(lambda: {"default_stays_uid-stays"} == bench.files.log_directories(), 130)
+        await until(lambda: {"uid-stays"} == bench.pods_on_disk(), 130)
+        await until(lambda: {"default_stays_uid-stays"} == bench.log_directories(), 130)
 
 
 @pytest.mark.parametrize("call", ["remove_container", "remove_container_logs", "remove_sandbox"])
@@ -308,8 +309,8 @@ async def test_a_bug_that_one_pods_garbage_provokes_is_reported_once_and_the_oth
             await trio.sleep(300)
             told = [record for record in caplog.records if "embedded null byte" in record.getMessage()]
             assert (1, True) == (len(told), told[0].exc_info is not None)
-            assert "default_fine_uid-fine" not in bench.files.log_directories()
-        await until(lambda: not bench.world.sandboxes and not bench.files.log_directories(), 130)
+            assert "default_fine_uid-fine" not in bench.log_directories()
+        await until(lambda: not bench.world.sandboxes and not bench.log_directories(), 130)
 
 
 async def test_logs_that_take_for_ever_to_remove_are_reported_and_hold_up_nobody_elses(
@@ -329,13 +330,13 @@ async def test_logs_that_take_for_ever_to_remove_are_reported_and_hold_up_nobody
     bench.files.remove_log_directory = hang  # type: ignore[method-assign]
     async with bench.agent(pod("web")) as node:
         await until(lambda: bench.running() == ["main"])
-        await until(lambda: "default_z_uid-z" not in bench.files.log_directories(), 100)
+        await until(lambda: "default_z_uid-z" not in bench.log_directories(), 100)
         assert node.garbage.is_busy
         await trio.sleep(600)
         said = [record.getMessage() for record in caplog.records if "remove the logs" in record.getMessage()]
         assert [f"Cannot remove the logs {name}, will try again: no answer in time" for name in hung] == sorted(said)
         let_go.set()
-        await until(lambda: bench.files.log_directories() == {"default_web_uid-web"})
+        await until(lambda: bench.log_directories() == {"default_web_uid-web"})
         assert not node.garbage.is_busy
 
 
@@ -352,7 +353,7 @@ async def test_no_depth_of_directories_among_the_logs_ends_the_agent(tmp_path: P
 
     try:
         async with bench.agent():
-            await until(lambda: not bench.files.log_directories(), 130)
+            await until(lambda: not bench.log_directories(), 130)
     finally:
         with suppress(FileNotFoundError):  # if it failed: pytest cannot remove it either
             remove_tree(str(tmp_path / "logs/default_gone_uid-gone"))
@@ -403,3 +404,49 @@ async def test_a_call_that_hangs_costs_its_sync_and_not_the_siblings(autojump_cl
         runtime.create_container = hang_once  # type: ignore[method-assign]
         await until(lambda: "good" in bench.running(), 25)
         await until(lambda: bench.running() == ["bad", "good"], 60)
+
+
+class LogsThatHang(MemoryPodFiles):
+    """Owns whether the file system of the logs hangs; nothing is told of them then (``ports.ContainerFiles``)."""
+
+    hangs = False
+
+    async def log_directories(self) -> frozenset[str]:
+        if self.hangs:
+            await trio.sleep(10)
+            raise TimeoutError(errno.ETIMEDOUT, "the disk did not answer within 10 s")
+        return await super().log_directories()
+
+
+async def test_where_the_disk_of_the_logs_hangs_the_logs_stay_and_all_else_goes(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    bench.files = files = LogsThatHang()
+    async with bench.agent(pod("web"), pod("crash", CRASHER)) as node:
+        await until(lambda: len(bench.running()) == 2)
+        files.hangs = True
+        node.slots["file"].put(Snapshot())
+        await trio.sleep(600)
+        assert ([], [], set()) == (list(bench.world.all_containers()), [*bench.world.sandboxes], files.pods)
+        assert 2 == len(files.log_names)
+        files.hangs = False
+        await until(lambda: not files.log_names, 70)
+
+    why = "[Errno 110] the disk did not answer within 10 s"
+    said = [message for message in caplog.messages if "110" in message]
+    assert [f"Cannot look through the pods' logs, will try again: {why}"] == said
+
+
+async def test_where_the_disk_of_the_logs_hangs_garbage_goes_pod_by_pod_too(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.files = files = LogsThatHang()
+    async with bench.agent(pod("crash", CRASHER)) as node:
+        files.hangs = True
+        await until(lambda: bool(bench.world.containers))
+        node.slots["file"].put(Snapshot())
+        bench.problems.odds = Odds(error=1.0, only=frozenset({"ListContainers"}))
+        await trio.sleep(300)
+        assert node.pleg.failing_since is not None
+        bench.problems.odds = Odds()
+        await until(lambda: not list(bench.world.all_containers()), 100)

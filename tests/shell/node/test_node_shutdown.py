@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -275,6 +276,24 @@ async def test_a_disk_that_answers_late_has_the_end_of_the_shutdown_last(autojum
         assert ended == node.shutdown.times
         records.writes.set()
         await until(lambda: ended == records.times, 1)
+
+
+async def test_what_the_disk_refuses_of_a_shutdown_is_said_to_be_lost_and_is_not_waited_for(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(_: ShutdownTimes) -> None:
+        await trio.sleep(0.1)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    bench, manager, records = Bench(), MemoryShutdownManager(), MemoryShutdownRecords()
+    monkeypatch.setattr(records, "write", full)
+    async with node_of(manager, bench, records=records) as node:
+        manager.announce(True)
+        await until(lambda: node.shutdown.times.end_time != "", 5)
+        await until(lambda: not manager.delays, 0.5)
+
+    said = [message for message in caplog.messages if "this shutdown" in message]
+    assert "The end of this shutdown is not recorded: [Errno 28] No space left on device" == said[-1]
 
 
 async def test_settings_that_take_their_time_come_after_the_delay(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -91,7 +92,7 @@ async def test_the_directory_of_a_pod_that_runs_is_not_touched_whoever_started_i
     disk.runs.add("uid-alive")
 
     async with disk.cleaned_up():
-        assert ({"uid-alive"}, {"uid-alive"}) == (disk.files.pods_on_disk(), disk.cgroups.pods)
+        assert ({"uid-alive"}, {"uid-alive"}) == (disk.files.pods, disk.cgroups.pods)
 
 
 async def test_what_a_worker_takes_down_is_left_to_it(autojump_clock: MockClock) -> None:
@@ -100,10 +101,10 @@ async def test_what_a_worker_takes_down_is_left_to_it(autojump_clock: MockClock)
 
     async with disk.cleaned_up():
         await trio.sleep(10)
-        assert ({"uid"}, {"uid"}) == (disk.files.pods_on_disk(), disk.cgroups.pods)
+        assert ({"uid"}, {"uid"}) == (disk.files.pods, disk.cgroups.pods)
         disk.at_work.clear()
         await trio.sleep(2)
-        assert (set(), set()) == (disk.files.pods_on_disk(), disk.cgroups.pods)
+        assert (set(), set()) == (disk.files.pods, disk.cgroups.pods)
 
 
 @pytest.mark.parametrize(("step", "cgroups"), [("volumes", {"uid"}), ("cgroup", set())])
@@ -114,7 +115,7 @@ async def test_what_is_left_is_kept_from_when_the_pod_comes_back(
 
     async with disk.cleaned_up():
         await trio.sleep(2)
-        assert ({"uid"}, cgroups, 0) == (disk.files.pods_on_disk(), disk.cgroups.pods, disk.orphan_cleanup.removed)
+        assert ({"uid"}, cgroups, 0) == (disk.files.pods, disk.cgroups.pods, disk.orphan_cleanup.removed)
 
 
 async def test_who_comes_back_while_others_have_the_places_is_left_alone(autojump_clock: MockClock) -> None:
@@ -129,7 +130,7 @@ async def test_who_comes_back_while_others_have_the_places_is_left_alone(autojum
         disk.runs.add("e")
         await trio.sleep(30)
 
-    assert ({"e"}, {"a", "b", "c", "d"}) == (disk.files.pods_on_disk(), set(asked))
+    assert ({"e"}, {"a", "b", "c", "d"}) == (disk.files.pods, set(asked))
 
 
 async def test_a_removal_is_given_up_when_its_pod_comes_back(
@@ -179,9 +180,9 @@ async def test_what_takes_longer_than_a_pass_is_done_in_one_go_and_meanwhile_oth
     begun: list[float] = []
     disk = Slow("slow", *(f"quick-{number}" for number in range(10)))
     async with disk.cleaned_up():
-        assert {"slow"} == disk.files.pods_on_disk()
+        assert {"slow"} == disk.files.pods
         await trio.sleep(100)
-        assert not disk.files.pods_on_disk()
+        assert not disk.files.pods
 
     assert [0] == begun
 
@@ -197,7 +198,7 @@ async def test_those_that_hang_hold_up_nobody_and_are_reported_once(
     disk = Hung(*(f"hung-{number}" for number in range(4)), "well")
     async with disk.cleaned_up():
         await trio.sleep(12)
-        assert "well" not in disk.files.pods_on_disk()
+        assert "well" not in disk.files.pods
         await trio.sleep(1200)
         assert 4 == disk.orphan_cleanup.stuck
 
@@ -235,10 +236,34 @@ async def test_another_problem_is_reported_and_the_same_in_other_words_is_not(
     disk = Failing("uid")
     async with disk.cleaned_up():
         await trio.sleep(60)
-        assert (set(), 0) == (disk.files.pods_on_disk(), disk.orphan_cleanup.stuck)
+        assert (set(), 0) == (disk.files.pods, disk.orphan_cleanup.stuck)
 
     first, second = caplog.records
     assert "request 0" in first.getMessage()
     assert first.exc_info is None
     assert "Cannot remove what is left of pod uid, will try again: a bug" == second.getMessage()
     assert second.exc_info is not None
+
+
+async def test_nothing_is_concluded_while_the_disk_does_not_tell_what_is_there(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, asked = Disk("uid"), []
+
+    async def hang() -> frozenset[str]:
+        asked.append(trio.current_time())
+        await trio.sleep(10)
+        raise TimeoutError(errno.ETIMEDOUT, "the disk did not answer within 10 s")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk.files, "pods_on_disk", hang)
+        async with disk.cleaned_up():
+            await trio.sleep(60)
+            assert ({"uid"}, {"uid"}) == (disk.files.pods, disk.cgroups.pods)
+            assert 5 <= len(asked) <= 7, "one look after another, and a pass for each"
+            patch.undo()
+            await trio.sleep(15)
+            assert (set(), set()) == (disk.files.pods, disk.cgroups.pods)
+
+    why = "[Errno 110] the disk did not answer within 10 s"
+    assert [f"Cannot look for what pods left behind, will try again: {why}"] == caplog.messages

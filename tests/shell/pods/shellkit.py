@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
@@ -41,7 +43,6 @@ from trikubelet.testing.world import World
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-    from pathlib import Path
 
     from trikubelet.core.lifecycle import Terminated, Terminating
     from trikubelet.core.node_shutdown import ShutdownGroup
@@ -67,6 +68,7 @@ class Bench:
         memory = MemoryPodFiles()
         self.files: PodFiles = memory
         self._logs: ContainerLogs = MemoryContainerLogs(memory)
+        self._place = Path("/nowhere")
         self._facts = NodeFacts(
             "n", ("192.0.2.1",), 1 << 33, allocatable=allocatable or {}, memory=rules or MemoryRules()
         )
@@ -81,9 +83,23 @@ class Bench:
 
     def move_to_disk(self, place: Path) -> None:
         """From now on pods' files are real ones: ``root``, ``logs`` and ``links`` at the place."""
-        self.files = DiskPodFiles(place / "root", place / "logs", place / "links", NoThreads())  # type: ignore[arg-type]
-        self._logs = DiskContainerLogs(place / "logs", ThreadPool("logs", 1), ThreadPool("packed", 1))
+        threads: ThreadPool = NoThreads()  # type: ignore[assignment]
+        self.files = DiskPodFiles(place / "root", place / "logs", place / "links", threads)
+        self._logs = DiskContainerLogs(place / "logs", threads, threads)
+        self._place = place
         self._facts = replace(self._facts, pod_logs_dir=str(place / "logs"))
+
+    def pods_on_disk(self) -> frozenset[str]:
+        """UIDs that have a directory, at this moment."""
+        if isinstance(self.files, MemoryPodFiles):
+            return frozenset(self.files.pods)
+        return frozenset(os.listdir(self._place / "root/pods"))
+
+    def log_directories(self) -> frozenset[str]:
+        """Names of the pods' log directories, at this moment."""
+        if isinstance(self.files, MemoryPodFiles):
+            return self.files.log_names
+        return frozenset(os.listdir(self._place / "logs"))
 
     def build_node(
         self, sources: Sequence[str] = ("file",), runtime: Runtime | None = None, spans: Spans | None = None

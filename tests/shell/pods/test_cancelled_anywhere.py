@@ -86,7 +86,7 @@ async def aftermath(bench: Bench, node: Node, *, wanted: bool) -> None:
     if wanted:
         await until(lambda: bench.running() == ALL and phase(node, UID) == "Running")
     else:
-        await until(lambda: not bench.world.sandboxes and not bench.files.pods_on_disk())
+        await until(lambda: not bench.world.sandboxes and not bench.pods_on_disk())
 
 
 def give_up(node: Node, agent: trio.CancelScope) -> Callable[[], None]:

@@ -229,3 +229,18 @@ async def test_what_is_too_old_to_count_is_not_kept(autojump_clock: MockClock) -
         await trio.sleep(5)
 
     assert 5 == len(paces)
+
+
+async def test_a_static_pod_that_comes_back_does_not_wait_for_what_its_predecessor_has_made(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    runtime = Failing(bench, dying=6)
+    async with agent(bench, runtime) as node:
+        await until(lambda: len(runtime.asked["RunPodSandbox"]) == 6)
+        node.slots["file"].put(Snapshot())
+        await until(lambda: "uid-web" not in node.workers, 5)
+        node.slots["file"].put(Snapshot((pod("web", container("main")),)))
+        await until(lambda: ["main"] == bench.running(), 5)
+
+    assert 7 == len(runtime.asked["RunPodSandbox"])

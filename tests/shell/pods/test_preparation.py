@@ -86,10 +86,10 @@ async def test_a_pod_waits_for_the_networks_problem_to_end_unless_it_is_on_the_h
     with pytest.raises(NetworkNotReady, match="network is not ready: no plugin"):
         await place.preparation.begin(WEB)
     assert [("Warning", "NetworkNotReady", "network is not ready: no plugin")] == place.events.events
-    assert frozenset() == place.files.pods_on_disk()
+    assert frozenset() == place.files.pods
 
     await place.preparation.begin(pod("host", host_network=True))
-    assert frozenset({"uid-host"}) == place.files.pods_on_disk()
+    assert frozenset({"uid-host"}) == place.files.pods
 
 
 async def test_a_directory_that_cannot_be_made_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

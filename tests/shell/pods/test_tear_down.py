@@ -52,7 +52,7 @@ async def removed(bench: Counted, node: Node) -> None:
     """The pod runs, and is removed from its source, until nothing of it is left."""
     await until(lambda: ["main"] == bench.running())
     node.slots["file"].put(Snapshot(()))
-    await until(lambda: not bench.files.pods_on_disk() and UID not in node.workers)
+    await until(lambda: not bench.pods_on_disk() and UID not in node.workers)
     await trio.sleep(60)
 
 
@@ -69,7 +69,7 @@ async def test_what_an_earlier_agent_left_is_taken_down_once(autojump_clock: Moc
     await bench.files.make_pod("uid-gone")
     bench.cgroups.pods.add("uid-gone")
     async with bench.agent():
-        await until(lambda: not bench.files.pods_on_disk() and not bench.cgroups.pods)
+        await until(lambda: not bench.pods_on_disk() and not bench.cgroups.pods)
 
     assert ["volumes", "cgroup", "directory"] == bench.told
 
@@ -111,8 +111,8 @@ async def test_a_pod_that_has_ended_keeps_its_directory_as_long_as_it_is_desired
     async with bench.agent(pod("web", container("main"), active_deadline_seconds=5)) as node:
         await until(lambda: node.workers.is_finished(UID))
         await trio.sleep(60)
-        assert (["volumes", "cgroup"], {UID}) == (bench.told, bench.files.pods_on_disk())
+        assert (["volumes", "cgroup"], {UID}) == (bench.told, bench.pods_on_disk())
         node.slots["file"].put(Snapshot(()))
-        await until(lambda: not bench.files.pods_on_disk())
+        await until(lambda: not bench.pods_on_disk())
 
     assert ["volumes", "cgroup", "directory"] == bench.told

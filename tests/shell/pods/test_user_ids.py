@@ -190,7 +190,7 @@ async def test_a_pod_that_has_ended_gives_its_users_back_while_it_is_still_known
         await until(lambda: bool(bench.files.noted("uid-a", Note.USER_IDS)))
         await until(lambda: phase(node, "uid-a") == "Succeeded" and not bench.files.noted("uid-a", Note.USER_IDS))
 
-        assert "uid-a" in bench.files.pods_on_disk()
+        assert "uid-a" in bench.pods_on_disk()
 
 
 async def test_a_pod_that_has_ids_of_another_runs_on_and_is_told_of_when_the_agent_starts(

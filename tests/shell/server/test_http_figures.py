@@ -180,7 +180,7 @@ async def test_who_is_connected_and_who_had_to_go_is_reported() -> None:
         said = exposed(node_families(FakeView(), 0, figures)).decode()
 
     assert 'trikubelet_http_connections{server_type="readwrite"} 1\n' in said
-    for reason in ("silent", "no_room"):
+    for reason in ("unauthenticated", "no_room"):
         labels = f'server_type="readwrite",reason="{reason}"'
         assert f"trikubelet_http_connections_closed_total{{{labels}}} 1\n" in said
 

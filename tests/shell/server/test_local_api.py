@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
 import stat
 from typing import TYPE_CHECKING
@@ -20,10 +21,13 @@ from trikubelet.cli.client import AgentClient, AgentObjects, AgentSilent, NoAgen
 from trikubelet.model.errors import StartFailed
 from trikubelet.server import local_api
 from trikubelet.server.local_api import serve_local_api
+from trikubelet.server.local_socket import LOOK_SECONDS
 from trikubelet.server.node_view import ManifestFault, PodWork
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from trio.testing import MockClock
 
 
 async def test_pods_come_as_a_pod_list_with_their_statuses(tmp_path: Path) -> None:
@@ -201,6 +205,57 @@ async def test_a_socket_left_by_an_earlier_life_is_replaced(tmp_path: Path) -> N
     left.close()
 
     async with served(FakeView(), tmp_path) as agent:
+        assert b"ok\n" == await agent.get("/healthz")
+
+
+async def test_a_socket_that_is_removed_is_there_again_and_who_was_connected_stays(
+    tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    view = FakeView([pod("a")])
+    async with served(view, tmp_path / "run") as agent, agent.stream("/pods", {"watch": "1"}) as parts:
+        await anext(parts)
+        for _ in range(2):
+            shutil.rmtree(tmp_path / "run")
+            await trio.sleep(LOOK_SECONDS + 1)
+            assert b"ok\n" == await agent.get("/healthz")
+            assert 0o600 == stat.S_IMODE(os.stat(agent.socket_path).st_mode)
+        view.shown = [pod("b")]
+        assert b"DELETED" in await anext(parts)
+
+    assert [] == os.listdir(tmp_path / "run")
+    assert 2 == caplog.text.count("trikubelet.sock had been removed; it is there again")
+
+
+async def test_what_another_process_has_put_in_the_sockets_place_stays_until_that_removes_it(
+    tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served(FakeView(), tmp_path) as agent:
+        with socket.socket(socket.AF_UNIX) as other:
+            os.unlink(agent.socket_path)
+            other.bind(agent.socket_path)
+            theirs = os.stat(agent.socket_path).st_ino
+            await trio.sleep(10 * LOOK_SECONDS)
+            assert theirs == os.stat(agent.socket_path).st_ino
+            assert 1 == caplog.text.count("is gone, the command line cannot ask: somebody has put something else there")
+        os.unlink(agent.socket_path)
+        await trio.sleep(LOOK_SECONDS + 1)
+        assert b"ok\n" == await agent.get("/healthz")
+        os.rename(agent.socket_path, tmp_path / "ours")
+        (tmp_path / "trikubelet.sock").touch()
+
+    assert ["ours", "trikubelet.sock"] == sorted(os.listdir(tmp_path))
+
+
+async def test_a_socket_that_cannot_be_made_again_is_reported_once_and_tried_on(
+    tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served(FakeView(), tmp_path / "run") as agent:
+        shutil.rmtree(tmp_path / "run")
+        (tmp_path / "run").touch()
+        await trio.sleep(10 * LOOK_SECONDS)
+        assert 1 == caplog.text.count("is gone, the command line cannot ask: File exists")
+        (tmp_path / "run").unlink()
+        await trio.sleep(LOOK_SECONDS + 1)
         assert b"ok\n" == await agent.get("/healthz")
 
 

@@ -33,9 +33,3 @@ def test_parts_of_nothing_and_of_single_characters_take_no_memory_each() -> None
 
     assert [((0, 199_999), b"y" * 200_000)] == [(piece.at, piece.text) for piece in joiner.rest()]
     assert held < 1_000_000
-
-
-def test_a_line_of_which_nothing_was_written_is_none() -> None:
-    joiner = Joiner()
-    assert joiner.feed(LogLine("t", "stdout", b""), NO_PLACE) is None
-    assert [] == list(joiner.rest())

@@ -6,7 +6,7 @@ import gzip
 import os
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 import trio
@@ -15,11 +15,17 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from drawn_examples import examples
-from trikubelet.server import log_reader, log_tail
+from shell.threadkit import AtOnce
+from trikubelet.server import log_files, log_reader, log_records, log_tail
 from trikubelet.server.log_reader import LogQuery, read_log
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
     from pathlib import Path
+
+    from trikubelet.kit.thread_shares import ThreadShares
+
+T = TypeVar("T")
 
 EPOCH_NS = 1_700_000_000 * 10**9
 
@@ -68,8 +74,8 @@ def naive(records: list[Record], query: LogQuery) -> bytes:
     return said.encode()[: query.limit_bytes]
 
 
-async def read(path: Path, query: LogQuery) -> bytes:
-    async with aclosing(read_log(str(path), query, lambda: True)) as blocks:
+async def read(path: Path, query: LogQuery, threads: ThreadShares | None = None) -> bytes:
+    async with aclosing(read_log(str(path), query, lambda: True, threads or AtOnce())) as blocks:
         return b"".join([block async for block in blocks])
 
 
@@ -135,7 +141,7 @@ async def test_a_log_that_grows_while_it_is_read_ends_where_it_stood(
     line = f"{stamp(0)} stdout F {'x' * 90}\n".encode()
     log.write_bytes(line * 4000)
     shown = 0
-    async with aclosing(read_log(str(log), LogQuery(tail_lines=3000), lambda: False)) as blocks:
+    async with aclosing(read_log(str(log), LogQuery(tail_lines=3000), lambda: False, AtOnce())) as blocks:
         async for block in blocks:
             shown += block.count(b"\n")
             with log.open("ab") as file:  # as fast as it is read
@@ -194,7 +200,7 @@ class Writer:
 
 async def follow(writer: Writer, into: list[bytes], tail_lines: int | None = None) -> None:
     query = LogQuery(follow=True, tail_lines=tail_lines)
-    async with aclosing(read_log(str(writer.path), query, lambda: writer.over)) as blocks:
+    async with aclosing(read_log(str(writer.path), query, lambda: writer.over, AtOnce())) as blocks:
         async for block in blocks:
             into.append(block)  # noqa: PERF401 - the test looks at what has come so far
 
@@ -319,7 +325,8 @@ async def test_a_rotation_while_older_parts_are_read_costs_no_line(
         writer.rotate(name)
     writer.write("last")
     said = b""
-    async with aclosing(read_log(str(writer.path), replace(asked, follow=follows), lambda: writer.over)) as blocks:
+    query = replace(asked, follow=follows)
+    async with aclosing(read_log(str(writer.path), query, lambda: writer.over, AtOnce())) as blocks:
         async for block in blocks:
             if not said:  # somebody reads slowly
                 pack(f"{writer.path}.20231114-221400")
@@ -342,12 +349,12 @@ async def test_a_rotation_while_the_tail_is_looked_for_makes_another_look(
     find = log_reader.find_tail
     looks: list[list[str]] = []
 
-    async def rotated_meanwhile(files: list[str], lines: int) -> log_tail.Start:
+    def rotated_meanwhile(files: list[str], lines: int) -> Generator[None, None, log_tail.Start]:
         looks.append(files)
         if len(looks) == 1:
             writer.rotate("20231114-221300")
             writer.write("four")
-        return await find(files, lines)
+        return (yield from find(files, lines))
 
     monkeypatch.setattr(log_reader, "find_tail", rotated_meanwhile)
 
@@ -362,8 +369,8 @@ async def test_a_log_that_is_rotated_at_each_look_is_read_all_the_same(
     writer.write("one")
     find = log_reader.find_tail
 
-    async def rotated_meanwhile(files: list[str], lines: int) -> log_tail.Start:
-        start = await find(files, lines)
+    def rotated_meanwhile(files: list[str], lines: int) -> Generator[None, None, log_tail.Start]:
+        start = yield from find(files, lines)
         writer.rotate(f"20231114-22130{len(files)}")
         looks.append(len(files))
         return start
@@ -409,8 +416,8 @@ async def test_a_compressed_part_without_a_newline_is_gone_through_a_block_at_a_
         sizes.append(size)
         return readline(file, size)
 
-    def watched(file):
-        for head in heads(file):
+    def watched(file, wanted):
+        for head in heads(file, wanted):
             if head is None:
                 checkpoints.append(head)
             yield head
@@ -509,3 +516,108 @@ async def test_following_ends_with_an_error_where_the_log_becomes_a_pipe(tmp_pat
             await follow(writer, said)
 
     assert [b"one\n"] == said
+
+
+async def test_a_rotation_between_the_listing_of_a_log_and_its_opening_costs_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(tmp_path / "0.log")
+    writer.write("one")
+    list_parts = log_reader.rotated
+    listed: list[tuple[str, ...]] = []
+
+    def listed_too_early(path: str) -> tuple[str, ...]:
+        listed.append(list_parts(path))
+        if len(listed) == 1:
+            writer.rotate("20231114-221300")
+            writer.write("two")
+        return listed[-1]
+
+    monkeypatch.setattr(log_reader, "rotated", listed_too_early)
+
+    assert b"one\ntwo\n" == await read(writer.path, LogQuery())
+
+
+async def test_of_names_without_end_in_a_logs_directory_so_many_are_looked_at_and_that_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = tmp_path / "0.log"
+    log.write_bytes(raw(0, Record("stdout", True, "last")))
+    for number in range(9):
+        log.with_name(f"0.log.20231114-22130{number}").write_bytes(raw(0, Record("stdout", True, "part")))
+    monkeypatch.setattr(log_files, "NAMES_MAX", 10)
+    assert 10 == (await read(log, LogQuery())).count(b"\n")
+    assert not caplog.messages
+
+    monkeypatch.setattr(log_files, "NAMES_MAX", 4)
+
+    said = await read(log, LogQuery())
+    assert said.endswith(b"last\n")
+    assert 4 <= said.count(b"\n") <= 5
+    assert f"{tmp_path} has more than 4 names; of 0.log some parts may not be shown" in caplog.messages
+
+
+class Watched(AtOnce):
+    """Hangs from the step of that number on, and counts them."""
+
+    def __init__(self, hangs_at: int) -> None:
+        super().__init__()
+        self.hangs_at = hangs_at
+        self.steps = 0
+
+    async def run(self, owner: str, work: Callable[[], T]) -> T:
+        self.steps += 1
+        self.hangs = self.steps >= self.hangs_at
+        return await super().run(owner, work)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("tail_lines", [None, 3])
+async def test_a_disk_that_hangs_at_any_step_is_an_error_and_leaves_nothing_open(
+    tmp_path: Path, autojump_clock: MockClock, tail_lines: int | None, *, follow: bool
+) -> None:
+    log = tmp_path / "pod/c/0.log"
+    log.parent.mkdir(parents=True)
+    log.with_name("0.log.20231114-221300").write_bytes(raw(0, Record("stdout", True, "one")))
+    log.write_bytes(raw(1, Record("stdout", True, "two")))
+    query = LogQuery(follow=follow, tail_lines=tail_lines)
+    before = len(os.listdir("/proc/self/fd"))
+    whole = Watched(99)
+    assert b"one\ntwo\n" == await read(log, query, whole)
+
+    for at in range(1, whole.steps + 1):
+        began = trio.current_time()
+        with pytest.raises(TimeoutError) as raised:
+            await read(log, query, Watched(at))
+        assert (str(tmp_path / "pod"), 10) == (raised.value.filename, trio.current_time() - began)
+    assert before == len(os.listdir("/proc/self/fd"))
+
+
+async def test_who_follows_costs_one_step_for_each_look(tmp_path: Path, autojump_clock: MockClock) -> None:
+    log, threads = tmp_path / "0.log", Watched(99)
+    log.write_bytes(raw(0, Record("stdout", True, "one")))
+    with trio.move_on_after(5 * log_records.FOLLOW_SECONDS):
+        async with aclosing(read_log(str(log), LogQuery(follow=True), lambda: False, threads)) as blocks:
+            assert b"one\n" == await anext(blocks)
+            before = threads.steps
+            await anext(blocks)
+
+    assert 4 <= threads.steps - before <= 5
+
+
+async def test_who_leaves_while_his_disk_hangs_goes_at_once(tmp_path: Path, autojump_clock: MockClock) -> None:
+    log, threads = tmp_path / "0.log", Watched(3)
+    log.write_bytes(raw(0, Record("stdout", True, "one")))
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+
+        async def read_on() -> None:
+            async with aclosing(read_log(str(log), LogQuery(), lambda: True, threads)) as blocks:
+                await anext(blocks)
+
+        nursery.start_soon(read_on)
+        while not threads.waiting:
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+
+    assert began == trio.current_time()

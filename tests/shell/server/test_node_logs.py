@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +10,18 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from shell.leasekit import leased
 from shell.processkit import lives
+from shell.threadkit import AtOnce
 from trikubelet.httpd.messages import Request
+from trikubelet.server.node_log_files import FileText
 from trikubelet.server.node_logs import NodeLogs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from trio.testing import MockClock
 
 
 @pytest.fixture
@@ -178,3 +184,54 @@ async def test_a_query_that_is_given_up_ends_what_its_time_limit_has_just_starte
     with trio.fail_after(60):
         while lives(pid):  # noqa: ASYNC110 - nobody says that somebody else's process has ended
             await trio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("path", "query"), [("syslog", {}), ("", {"query": "/syslog"}), ("", {"query": "/syslog", "tailLines": "1"})]
+)
+async def test_a_file_on_which_a_pod_has_a_lease_is_not_waited_for(
+    root: Path, path: str, query: dict[str, str]
+) -> None:
+    with leased(str(root / "syslog")):
+        assert (403, os.strerror(errno.EAGAIN)) == await asked(root, path, **query)
+
+
+async def test_the_program_that_filters_a_file_may_wait_for_what_it_reads(root: Path) -> None:
+    tail = root.parent / "bin/tail"
+    tail.write_text("#!/bin/sh\ngrep flags /proc/self/fdinfo/0\n")
+    tail.chmod(0o755)
+
+    status, said = await asked(root, query="/syslog", tailLines="1")
+
+    assert (200, 0) == (status, int(said.split()[1], 8) & os.O_NONBLOCK)
+
+
+@pytest.mark.parametrize(
+    ("path", "query"), [("", {}), ("apt/term.log", {}), ("", {"query": "/apt/term.log", "tailLines": "1"})]
+)
+async def test_a_disk_that_does_not_answer_is_what_is_answered(
+    root: Path, autojump_clock: MockClock, path: str, query: dict[str, str]
+) -> None:
+    threads = AtOnce()
+    threads.hangs = True
+    request = Request("GET", "/logs/", query, repeated={name: (value,) for name, value in query.items()})
+
+    answer = await NodeLogs(queries=True, root=root, threads=threads).answer(request, path)
+
+    hangs = root / "apt" if path or query else root
+    assert (500, f"{hangs}: the disk did not answer within 10 s".encode()) == (answer.status, answer.body)
+
+
+async def test_a_file_whose_disk_hangs_later_breaks_off_and_is_closed(root: Path, autojump_clock: MockClock) -> None:
+    threads = AtOnce()
+    answer = await NodeLogs(queries=False, root=root, threads=threads).answer(Request("GET", "/logs/syslog"), "syslog")
+    text = answer.body
+    assert isinstance(text, FileText)
+    assert b"one\ntwo\nthree\n" == await anext(text)
+    threads.hangs = True
+
+    with pytest.raises(TimeoutError, match="did not answer within 10 s"):
+        await anext(text)
+    await text.aclose()
+
+    assert text._file.closed

@@ -670,6 +670,22 @@ async def test_a_client_that_does_not_leave_delays_the_end_by_a_second_if_it_is_
         assert b"output" == process.said[5]
 
 
+async def test_who_has_the_status_and_is_slow_to_leave_gets_no_other_one_when_the_agent_goes_down(
+    autojump_clock: MockClock,
+) -> None:
+    async with copied() as (process, runtime, _, scope):
+        await process.open()
+        await wait_all_tasks_blocked()
+        await runtime.send_all(spdy.data(1, b"{}", ends=True))
+        runtime.send_stream.close()  # type: ignore[attr-defined]
+        await process.until(lambda: 1 in process.ended)
+        await trio.sleep(0.5)
+        scope.cancel()
+        await process.until(lambda: False)
+
+        assert {1: b"{}"} == process.said
+
+
 async def test_who_has_the_status_and_leaves_is_not_waited_for(autojump_clock: MockClock) -> None:
     async with copied() as (process, runtime, *_):
         await process.open()
@@ -954,6 +970,23 @@ async def test_pings_are_answered_while_both_sides_speak(autojump_clock: MockClo
             heard += b"".join(one.data for one in reader.feed(data) if isinstance(one, spdy.Data))
 
     assert b"a" + b"b" * 70_000 + b"c" == heard
+
+
+async def test_a_runtime_that_pings_while_it_takes_no_input_is_read_on(autojump_clock: MockClock) -> None:
+    """It may wait for us to take its output, and take its input only then."""
+    (near, far), (ours, its) = memory_stream_pair(), lockstep_stream_pair()
+    socket = Socket(near)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(RemoteCommand(WebSocket(far), ours, SPEAKS).translate, 0)
+        await its.receive_some()  # its streams are opened
+        assert b"\1" == await socket.message()
+        await socket.say(0, b"input that is not taken")
+        await wait_all_tasks_blocked()
+        with trio.fail_after(1):
+            await its.send_all(spdy.ping(2))
+            await its.send_all(spdy.data(5, b"output"))
+            assert b"\1output" == await socket.message()
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_client_that_speaks_no_web_socket_is_told_so(autojump_clock: MockClock) -> None:

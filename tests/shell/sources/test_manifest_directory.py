@@ -30,7 +30,8 @@ class BegunPods:
         self.uids: frozenset[str] = frozenset()
         self.error: OSError | None = None
 
-    def pods_on_disk(self) -> frozenset[str]:
+    async def pods_on_disk(self) -> frozenset[str]:
+        await trio.lowlevel.checkpoint()
         if self.error is not None:
             raise self.error
         return self.uids
@@ -387,18 +388,51 @@ async def test_nor_when_the_file_of_the_pod_that_runs_is_half_written_at_the_sta
         assert {"five": "first"} == await again.snapshots.next()
 
 
-async def test_where_the_disk_does_not_tell_which_pods_were_begun_the_first_file_has_the_name(
+async def test_while_the_disk_does_not_tell_which_pods_were_begun_nobody_is_given_the_name(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench()
-    bench.begun.error = OSError(errno.EIO, "Input/output error")
     bench.directory.write("five.yaml", manifest("five", "first"))
-    bench.directory.write("a-five.yaml", manifest("five", "second"))
     async with bench.running():
-        assert {"five": "second"} == await bench.snapshots.next()
+        await bench.snapshots.next()
+    again = Bench()
+    again.begun.error = OSError(errno.EIO, "Input/output error")
+    again.directory.write("five.yaml", manifest("five", "first"))
+    again.directory.write("a-five.yaml", manifest("five", "second"))
+    async with again.running():
+        assert await again.snapshots.none_within(300)
+        again.begun.error, again.begun.uids = None, bench.snapshots.uids
+        assert {"five": "first"} == await again.snapshots.next()
+        assert ["a-five.yaml"] == again.faults()
     assert ["Cannot see which pods were begun before this start: Input/output error"] == [
         record.message for record in caplog.records if record.message.startswith("Cannot see")
     ]
+
+
+async def test_where_no_two_files_have_a_pod_nobody_has_to_know_which_were_begun(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.begun.error = TimeoutError(errno.ETIMEDOUT, "the disk did not answer within 10 s")
+    for name in ("one", "two"):
+        bench.directory.write(f"{name}.yaml", manifest(name))
+    async with bench.running():
+        assert {"one": "app:1", "two": "app:1"} == await bench.snapshots.next()
+
+
+async def test_what_was_wrong_with_a_directory_is_not_wrong_with_one_that_is_missing(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.error = PermissionError(errno.EACCES, "Permission denied")
+        await trio.sleep(25)
+        assert [""] == [fault.removeprefix("/manifests") for fault in bench.faults()]
+        bench.directory.error, bench.directory.exists = None, False
+        await trio.sleep(20)
+        assert [] == bench.faults()
+        await trio.sleep(300)
+        assert [] == bench.faults()
 
 
 async def test_what_is_no_manifest_is_ignored_and_said_once(

@@ -371,3 +371,31 @@ async def test_what_is_known_stays_while_no_thread_is_to_be_had(
         await trio.testing.wait_all_tasks_blocked()
 
         assert (known, True) == (disks.of("u1"), known.is_measured)
+
+
+async def test_nobody_waits_for_what_no_thread_is_to_be_had_for(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with measuring(gauges()) as disks:
+        no_threads(monkeypatch)
+        before = trio.current_time()
+        await disks.measure([POD])
+        assert before == trio.current_time()
+
+
+async def test_a_bug_that_a_driver_provokes_costs_its_volume_alone(
+    mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Provoked(Places):
+        async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
+            if path == "/v/server":
+                raise ValueError("never thought of")
+            return await super().volume_stats(uid, path)
+
+    of = gauges()
+    async with measuring(of, Provoked()) as disks:
+        await disks.measure([POD])  # time stands still: nothing is waited for in vain
+
+        assert ["scratch", "memory", "words", "own"] == [one.name for one in disks.of("u1").volumes]
+    assert 0 == of.asked["/v/server"], "what its driver does not tell is not looked for behind its back"
+    assert ["Volume u1/server: a bug in measuring its usage; none is reported"] == caplog.messages

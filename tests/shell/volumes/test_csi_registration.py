@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import random
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 import trio
 
-from shell.csikit import DRIVER, CsiNodeBench
+from shell.csikit import DRIVER, CsiNodeBench, NoThreads
 from trikubelet.model.csi import DriverInfo
 from trikubelet.testing.memory_plugins import MemoryDriver
+from trikubelet.volumes import csi_registration
+from trikubelet.volumes.csi_registration import RegisteredDrivers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from trio.testing import MockClock
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -91,3 +97,103 @@ async def test_sockets_lie_below_directories_too_and_hidden_ones_are_nobodys(
     bench.plug_in(".hidden", MemoryDriver())
     async with bench.life(registered=False) as volumes:
         assert {"deep/disk"} == volumes.drivers().keys()
+
+
+async def test_files_without_end_there_cost_no_more_than_so_many_and_no_driver_its_registration(
+    autojump_clock: MockClock, bench: CsiNodeBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stamp, asked = csi_registration._stamp, []
+    monkeypatch.setattr(csi_registration, "ENTRIES_MAX", 5)
+    monkeypatch.setattr(csi_registration, "_stamp", lambda path: asked.append(path) or stamp(path))
+    async with bench.life() as volumes:
+        names = [bench.registry / f"left-{number}" for number in range(100)]
+        for name in names:
+            name.touch()
+        asked.clear()
+        await trio.sleep(60)
+        assert {DRIVER} == volumes.drivers().keys()
+        assert {str(bench.registry / f"{DRIVER}-reg.sock")} == set(asked), "plain files are not looked at"
+        bench.pull_out(DRIVER)
+        await trio.sleep(11)
+        assert {} == volumes.drivers()
+
+        for name in names:
+            name.unlink()
+        bench.plug_in(DRIVER, bench.driver)
+        await trio.sleep(11)
+        assert {DRIVER} == volumes.drivers().keys()
+
+    said = [message for message in caplog.messages if "There are more than 5 files" in message]
+    assert 1 == len(said)
+    assert "drivers that are registered stay so, a new one may not be found" in said[0]
+
+
+async def test_whoever_changes_something_there_without_end_has_it_looked_at_once_a_second(
+    autojump_clock: MockClock, bench: CsiNodeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, scandir = [], os.scandir
+
+    def note(path: str) -> object:
+        looks.append(trio.current_time())
+        return scandir(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(csi_registration.os, "scandir", note)
+        async with bench.life():
+            looks.clear()
+            for _ in range(100):
+                await trio.sleep(0.1)
+                bench.notices.change()
+
+    assert 9 <= len(looks) <= 11
+
+
+class Noted(NoThreads):
+    """Notes what is done now, and hangs where a test says so."""
+
+    def __init__(self) -> None:
+        self.key = ""
+        self.hangs = False
+
+    async def run(self, work: Callable[[], T], key: str = "", *, may_hang: bool = False) -> T:
+        if self.hangs:
+            await trio.sleep_forever()
+        self.key = key
+        try:
+            return await super().run(work, key, may_hang=may_hang)
+        finally:
+            self.key = ""
+
+
+async def test_the_disk_is_asked_in_a_thread_and_one_that_hangs_ends_no_registration(
+    autojump_clock: MockClock,
+    bench: CsiNodeBench,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    threads, scandir, keys = Noted(), os.scandir, set[str]()
+
+    def note(path: str) -> object:
+        keys.add(threads.key)
+        return scandir(path)
+
+    bench.plug_in(DRIVER, bench.driver)
+    seen = RegisteredDrivers(bench.registry, bench.plugins, bench.notices, random.Random(1), threads)  # type: ignore[arg-type]
+    with monkeypatch.context() as patch:
+        patch.setattr(csi_registration.os, "scandir", note)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(seen.run)
+            await trio.sleep(5)
+            assert {DRIVER} == seen.drivers.keys()
+            threads.hangs = True
+            bench.pull_out(DRIVER)
+            await trio.sleep(120)
+            assert {DRIVER} == seen.drivers.keys()
+            threads.hangs = False
+            await trio.sleep(25)
+            assert {} == seen.drivers
+            nursery.cancel_scope.cancel()
+
+    assert {f"look for plugins in {bench.registry}"} == keys
+    said = [message for message in caplog.messages if message.startswith("Cannot look for plugins")]
+    assert ["Cannot look for plugins, will try again: [Errno 110] the disk did not answer within 10 s"] == said

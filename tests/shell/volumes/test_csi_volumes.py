@@ -24,7 +24,7 @@ from trikubelet.volumes.csi_registration import CALL_SECONDS_MAX, STATS_REQUESTS
 from trikubelet.volumes.volumes import DiskVolumes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from trio.testing import MockClock
@@ -505,9 +505,12 @@ async def test_a_driver_is_asked_of_some_volumes_at_a_time(
     assert (STATS_REQUESTS_MAX, STATS_REQUESTS_MAX + 1) == (most, len([one for one in told if one is not None]))
 
 
-async def test_a_record_that_cannot_be_read_keeps_its_volume(autojump_clock: MockClock, bench: CsiNodeBench) -> None:
+@pytest.mark.parametrize("lay", [lambda path: path.write_text("{"), os.mkfifo])
+async def test_a_record_that_cannot_be_read_keeps_its_volume(
+    autojump_clock: MockClock, bench: CsiNodeBench, lay: Callable[[Path], object]
+) -> None:
     volume_of(bench).mkdir(parents=True)
-    (volume_of(bench) / "vol_data.json").write_text("{")
+    lay(volume_of(bench) / "vol_data.json")
     async with bench.life() as volumes:
         with pytest.raises(VolumeFailed, match=r"vol_data.json cannot be read"):
             await volumes.tear_down(UID)

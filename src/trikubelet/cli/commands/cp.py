@@ -80,7 +80,7 @@ async def _fetch(args: argparse.Namespace, source: Place, destination: Place) ->
 
     async def receive() -> None:
         try:
-            await _talk(args, source, command, bytes, partial(_write_all, write_end))
+            await _talk(args, source, command, bytes, partial(archive.write_all, write_end))
         finally:
             os.close(write_end)
 
@@ -150,11 +150,6 @@ async def _talk(
 
 def _keep(errors: bytearray, said: bytes) -> None:
     errors += said[: _BYTES - len(errors)]
-
-
-def _write_all(descriptor: int, said: bytes) -> None:
-    while said:
-        said = said[os.write(descriptor, said) :]
 
 
 def _nothing(_: bytes) -> None:

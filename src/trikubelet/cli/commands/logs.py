@@ -17,6 +17,7 @@ from trikubelet.cli import asking, interruptible
 from trikubelet.cli.arguments import Parser, count, valid
 from trikubelet.cli.client import AgentClient, AgentObjects
 from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.whole_lines import WholeLines
 from trikubelet.core.names import all_containers
 from trikubelet.core.query import COUNT_MAX
 from trikubelet.core.timestamps import parse_rfc3339
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trikubelet.model.k8s import Pod
-
-LINE_BYTES_MAX = 1024 * 1024
-"""A longer line is broken rather than kept."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -151,18 +149,11 @@ async def _print(agent: AgentClient, args: argparse.Namespace, query: dict[str, 
     """One container's log. Where others may write between, or a prefix is wanted, whole lines only."""
     by_line = args.prefix or (args.all_containers and args.follow)
     before = f"[pod/{place.split('/', 1)[1]}] ".encode() if args.prefix else b""
-    torn = b""
+    lines = WholeLines(before)
     async with agent.stream(f"/logs/{place}", query) as parts:
         async for part in parts:
-            if not by_line:
-                _write(part)
-                continue
-            *lines, torn = (torn + part).split(b"\n")
-            if len(torn) > LINE_BYTES_MAX:
-                lines, torn = [*lines, torn], b""
-            _write(b"".join(before + line + b"\n" for line in lines))
-    if torn:
-        _write(before + torn)
+            _write(lines.of(part) if by_line else part)
+    _write(lines.rest())
 
 
 def _write(part: bytes) -> None:

@@ -1,0 +1,197 @@
+"""Reading a tar archive from whom nobody trusts: one header after another, and never more in memory than one of them.
+
+    512 bytes: a header ─► so many bytes of content, up to a full block ─► the next header ─► …       zeros: the end
+
+What does not fit into a header stands in the content of a member before it: a long name (GNU, types L and K), or names
+and sizes as ``key=value`` (POSIX's pax, type x). ``tarfile`` reads all of this, too, but it takes a name as long as its
+header says into memory, calls itself for each such member before another, and keeps every member it has seen.
+
+Sparse files are told and not read: of all tars only bsdtar makes such members without being asked to.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EXTENSION_BYTES_MAX: Final = 1024 * 1024
+"""Of names and other things said before a member. The kernel takes no path of more than 4096."""
+_BLOCK: Final = 512
+_PART_BYTES: Final = 64 * 1024
+_ZEROS: Final = bytes(_BLOCK)
+_CHECKSUM: Final = slice(148, 156)
+
+
+class NoArchive(Exception):
+    """What comes is no tar archive, or ends too soon."""
+
+
+class Kind(StrEnum):
+    """What a member is, in words that follow "is a"."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    LINK = "symbolic link"
+    HARD_LINK = "hard link"
+    DEVICE = "device"
+    PIPE = "pipe"
+    SPARSE = "sparse file, which is not read here"
+    UNKNOWN = "member of a kind that is not known"
+
+
+_KINDS: Final = {
+    **dict.fromkeys((b"0", b"\0", b"7"), Kind.FILE),
+    b"1": Kind.HARD_LINK,
+    b"2": Kind.LINK,
+    **dict.fromkeys((b"3", b"4"), Kind.DEVICE),
+    b"5": Kind.DIRECTORY,
+    b"6": Kind.PIPE,
+    b"S": Kind.SPARSE,
+}
+_WITH_CONTENT: Final = (Kind.FILE, Kind.SPARSE, Kind.UNKNOWN)
+_READ_OF_PAX: Final = (b"path", b"linkpath", b"size", b"GNU.sparse.name", b"GNU.sparse.major", b"GNU.sparse.size")
+_LONG_NAMES: Final = {b"L": b"path", b"K": b"linkpath"}
+
+
+class Member(NamedTuple):
+    """What a header says. Nothing of it is to be believed but the kind; ``name`` and ``link`` hold no null character.
+    ``mtime``: seconds since 1970."""
+
+    name: str
+    kind: Kind
+    link: str
+    mode: int
+    mtime: int
+
+
+class Members:
+    """The members in a stream, once. Owns what is unread of the content of the one that came last."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._left = 0
+        self._padding = 0
+
+    def __iter__(self) -> Iterator[Member]:
+        """Each of them; the content of the one before is passed over. Raises NoArchive."""
+        said: dict[bytes, bytes] = {}
+        while (header := self._header()) is not None:
+            kind = header[156:157]
+            if kind in _LONG_NAMES:
+                said[_LONG_NAMES[kind]] = _text(self._extension(header))
+            elif kind in (b"x", b"X"):
+                said |= _records(self._extension(header))
+            elif kind == b"g":  # for all that follow: git writes its commit there
+                self._begin(_number(header[124:136]))
+            else:
+                yield self._member(header, said)
+                said = {}
+            self._pass_over()
+
+    def content(self) -> Iterator[bytes]:
+        """Of the member that came last, part by part. Raises NoArchive where the stream ends before it does."""
+        while self._left:
+            part = self._stream.read(min(self._left, _PART_BYTES))
+            if not part:
+                raise NoArchive("it ends in the middle")
+            self._left -= len(part)
+            yield part
+
+    def _header(self) -> bytes | None:
+        """The next one, None at the end."""
+        header = self._stream.read(_BLOCK)
+        if not header or header == _ZEROS:
+            return None
+        if len(header) < _BLOCK:
+            raise NoArchive("it ends in the middle")
+        others = header[: _CHECKSUM.start] + b" " * 8 + header[_CHECKSUM.stop :]
+        # Some old programs summed up signed bytes.
+        if _number(header[_CHECKSUM]) not in (sum(others), sum(others) - 256 * sum(byte > 127 for byte in others)):
+            raise NoArchive("a header's checksum is wrong")
+        return header
+
+    def _member(self, header: bytes, said: dict[bytes, bytes]) -> Member:
+        kind = _KINDS.get(header[156:157], Kind.UNKNOWN)
+        name = _text(header[:100])
+        if header[257:263] == b"ustar\0" and (before := _text(header[345:500])):
+            name = before + b"/" + name
+        name = said.get(b"path", name)
+        if kind is Kind.FILE and name.endswith(b"/"):  # as before there was a type for directories
+            kind = Kind.DIRECTORY
+        if header[156:157] == b"S" and header[482]:  # where its content belongs, in blocks of their own
+            while self._exactly(_BLOCK)[504]:
+                pass
+        if any(key.startswith(b"GNU.sparse.") for key in said):
+            kind, name = Kind.SPARSE, said.get(b"GNU.sparse.name", name)
+        size = _number(said[b"size"], 10) if b"size" in said else _number(header[124:136])
+        self._begin(size if kind in _WITH_CONTENT else 0)
+        return Member(
+            name=os.fsdecode(name.rstrip(b"/")),
+            kind=kind,
+            link=os.fsdecode(said.get(b"linkpath", _text(header[157:257]))),
+            mode=_number(header[100:108]),
+            mtime=_number(header[136:148]),
+        )
+
+    def _begin(self, size: int) -> None:
+        if size < 0:
+            raise NoArchive("a size is below zero")
+        self._left, self._padding = size, -size % _BLOCK
+
+    def _extension(self, header: bytes) -> bytes:
+        size = _number(header[124:136])
+        if size > EXTENSION_BYTES_MAX:
+            raise NoArchive(f"a name, or what else is said before a member, has {size} bytes")
+        self._begin(size)
+        return b"".join(self.content())
+
+    def _pass_over(self) -> None:
+        for _ in self.content():
+            pass
+        self._exactly(self._padding)
+        self._padding = 0
+
+    def _exactly(self, count: int) -> bytes:
+        octets = self._stream.read(count)
+        if len(octets) < count:
+            raise NoArchive("it ends in the middle")
+        return octets
+
+
+def _text(field: bytes) -> bytes:
+    return field.partition(b"\0")[0]
+
+
+def _number(field: bytes, base: int = 8) -> int:
+    """In digits, or in binary where the first bit is set (GNU); then the second is the sign. Raises NoArchive."""
+    if field and field[0] & 0x80:
+        bits = 8 * len(field) - 1
+        value = int.from_bytes(field, "big") & ((1 << bits) - 1)
+        return value - (value >> (bits - 1) << bits)
+    digits = _text(field).strip()
+    if len(digits) > 20 or (digits and not digits.isdigit()):  # fewer than what takes time to convert
+        raise NoArchive("a number is none")
+    try:
+        return int(digits or b"0", base)
+    except ValueError as error:
+        raise NoArchive("a number is none") from error
+
+
+def _records(octets: bytes) -> dict[bytes, bytes]:
+    """Those of a pax header that matter: each is its length, a blank, ``key=value`` and a newline. Raises NoArchive."""
+    found: dict[bytes, bytes] = {}
+    octets, begin = octets.rstrip(b"\0"), 0
+    while begin < len(octets):
+        digits = octets[begin : begin + 20].partition(b" ")[0]
+        end = begin + _number(digits, 10)
+        key, equals, value = octets[begin + len(digits) + 1 : end - 1].partition(b"=")
+        if not equals or octets[end - 1 : end] != b"\n":
+            raise NoArchive("a pax header is broken")
+        if key in _READ_OF_PAX:
+            found[key] = _text(value)
+        begin = end
+    return found

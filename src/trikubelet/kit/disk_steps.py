@@ -1,0 +1,106 @@
+"""One reader's work on files of a disk that may hang: step by step, each of them in a thread and with a deadline.
+
+    run(open and list) ─► run(read) ─► run(read) ─► … ─► leave: a thread closes what is open
+                             └── hangs: an error, and who waited leaves ─► the step closes, when and if it ends
+
+What is open between two steps belongs to whoever has the turn: a step, or at the end the one that closes. Closing may
+hang as reading does (FUSE is asked at each close), and a file that a thread reads waits to be closed for that thread.
+So the event loop neither closes anything nor waits for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from trikubelet.kit.disk import DISK_SECONDS_MAX, disk_in_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trikubelet.kit.thread_shares import ThreadShares
+
+T = TypeVar("T")
+
+
+class Closeable(Protocol):
+    """A file, or a generator that has some open."""
+
+    def close(self) -> None:
+        """Close it. May raise OSError."""
+        ...
+
+
+C = TypeVar("C", bound=Closeable)
+
+
+class DiskSteps:
+    """Owns what one reader has open. The lock is held for no longer than it takes to look at two flags."""
+
+    def __init__(self, threads: ThreadShares, directory: str) -> None:
+        """``directory``: whose threads are used, and what an error names."""
+        self._threads = threads
+        self._directory = directory
+        self._open: list[Closeable] = []
+        self._turn = threading.Lock()
+        self._is_taken = False
+        self._has_left = False
+
+    async def run(self, step: Callable[[], T]) -> T:
+        """Do one step. Raises what it raises, and OSError: TimeoutError where the disk does not answer in time. When
+        that, or a cancellation, gave a step up that goes on, there is no other (EBUSY)."""
+        try:
+            return await disk_in_time(
+                DISK_SECONDS_MAX, partial(self._threads.run, self._directory, partial(self._in_turn, step))
+            )
+        except TimeoutError as error:
+            raise OSError(errno.ETIMEDOUT, error.strerror, error.filename or self._directory) from error
+
+    def keep(self, thing: C) -> C:
+        """Have it closed at the end, unless ``close`` does before. For steps, as ``close``."""
+        self._open.append(thing)
+        return thing
+
+    def close(self, thing: Closeable) -> None:
+        """Close it now."""
+        self._open = [one for one in self._open if one is not thing]
+        with suppress(OSError):
+            thing.close()
+
+    def leave(self) -> None:
+        """Nothing more is read: what is open is closed, in a thread. Idempotent, and waits for nothing."""
+        with self._turn:
+            closes = not self._is_taken and not self._has_left and bool(self._open)
+            self._has_left = True
+        if closes:
+            self._threads.run_aside(self._close_all)
+
+    def _in_turn(self, step: Callable[[], T]) -> T:
+        if not self._take_turn():
+            raise OSError(errno.EBUSY, "what was begun before has not ended yet", self._directory)
+        try:
+            return step()
+        finally:
+            if self._give_turn():
+                self._close_all()
+
+    def _take_turn(self) -> bool:
+        """Whether it could be taken."""
+        with self._turn:
+            if self._is_taken or self._has_left:
+                return False
+            self._is_taken = True
+            return True
+
+    def _give_turn(self) -> bool:
+        """Whether it was the last one."""
+        with self._turn:
+            self._is_taken = False
+            return self._has_left
+
+    def _close_all(self) -> None:
+        for thing in tuple(self._open):
+            self.close(thing)

@@ -1,0 +1,81 @@
+"""Files below the root directory, of logs and of volumes, which may be foreign: put there by a container with access to
+the node's directories, say, or damaged.
+
+A pipe without a reader or writer blocks already in ``open``, the event loop or a thread that never returns; a device
+may be read without end, and a file with a hole in it be larger than any memory. So opening never blocks, anything but a
+plain file is an error, whoever reads says how much at most, and what is written anew is a new file.
+
+Some files of the kernel's say that they are plain and have nothing to give for now, ``/proc/kmsg`` is one. Python's
+readers give None for that, which no caller expects; here it is an error like any other.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from _typeshed import WriteableBuffer
+
+
+def open_plain(path: str, *, follows_links: bool = True) -> BinaryIO:
+    """The file, to be read a number of bytes at a time. Raises OSError; EISDIR for a directory, EINVAL for what else is
+    no plain file, ELOOP for a link that is not followed. So does reading it; EAGAIN where it would have to be waited
+    for."""
+    flags = os.O_RDONLY if follows_links else os.O_RDONLY | os.O_NOFOLLOW
+    return cast("BinaryIO", io.BufferedReader(_Prompt(_opened(path, flags))))
+
+
+def read_plain(path: str | Path, bytes_max: int) -> bytes:
+    """All of a file. Raises OSError as ``open_plain`` does, and EFBIG for what is larger."""
+    with open_plain(str(path)) as file:
+        content = file.read(bytes_max + 1)
+    if len(content) > bytes_max:
+        raise OSError(errno.EFBIG, f"it is larger than {bytes_max} bytes", str(path))
+    return content
+
+
+def open_plain_to_append(path: str, mode: int) -> int:
+    """The number of an open file to whose end is written; made if need be. Raises OSError as ``open_plain`` does, and
+    ENXIO for a pipe that nobody reads."""
+    return _opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode)
+
+
+def put_plain(path: Path, content: bytes) -> None:
+    """Put a file in place whole; whatever lay there goes. Not flushed: a power cut may leave it empty. Raises
+    OSError."""
+    beside = path.with_name(f".{path.name}.new")
+    beside.unlink(missing_ok=True)
+    with open(beside, "xb") as file:
+        file.write(content)
+    beside.replace(path)
+
+
+def _opened(path: str, flags: int, mode: int = 0) -> int:
+    number = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
+    try:
+        mode_found = os.fstat(number).st_mode
+        if stat.S_ISDIR(mode_found):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if not stat.S_ISREG(mode_found):
+            raise OSError(errno.EINVAL, "no plain file", path)
+    except BaseException:
+        os.close(number)
+        raise
+    return number
+
+
+class _Prompt(io.FileIO):
+    """What a ``BufferedReader`` asks for bytes when it is to read so many."""
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """As any, but for what would have to be waited for. Raises BlockingIOError."""
+        count: int | None = super().readinto(buffer)  # the stubs leave out that it may be None
+        if count is None:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return count

@@ -1,0 +1,132 @@
+"""DiskSteps and ThreadShares: real threads, held back by events; the clock is moved by hand."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from shell.threadkit import Hanging, no_threads
+from trikubelet.kit.disk_steps import DiskSteps
+from trikubelet.kit.thread_shares import EACH_MAX, ThreadShares
+
+
+class Closed:
+    """Says in which thread it was closed."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+        self.by: list[threading.Thread] = []
+
+    def close(self) -> None:
+        self.by.append(threading.current_thread())
+        self.closed.set()
+
+
+async def left(steps: DiskSteps, *works: Hanging) -> None:
+    """Begin each of these, and be cancelled."""
+    async with trio.open_nursery() as nursery:
+        for work in works:
+            nursery.start_soon(steps.run, work)
+            await trio.to_thread.run_sync(work.began.wait)
+        nursery.cancel_scope.cancel()
+
+
+async def given_up(threads: ThreadShares, owner: str, work: Hanging) -> None:
+    await left(DiskSteps(threads, owner), work)
+
+
+async def test_steps_are_done_in_threads_and_what_is_open_is_closed_in_one() -> None:
+    steps, file = DiskSteps(ThreadShares("test"), "/dir"), Closed()
+    assert file is await steps.run(partial(steps.keep, file))
+    assert await steps.run(threading.current_thread) is not threading.current_thread()
+    steps.leave()
+    steps.leave()
+    await trio.to_thread.run_sync(file.closed.wait)
+
+    assert 1 == len(file.by)
+    assert threading.current_thread() not in file.by
+
+
+async def test_what_a_step_closes_is_closed_once() -> None:
+    steps, file = DiskSteps(ThreadShares("test"), "/dir"), Closed()
+    await steps.run(partial(steps.keep, file))
+    await steps.run(partial(steps.close, file))
+    steps.leave()
+
+    assert 1 == len(file.by)
+
+
+async def test_what_a_step_has_open_that_was_given_up_is_closed_by_it_and_not_before_it_ends() -> None:
+    threads = ThreadShares("test")
+    steps, file, work = DiskSteps(threads, "/dir"), Closed(), Hanging()
+    await steps.run(partial(steps.keep, file))
+    await left(steps, work)
+    steps.leave()
+    assert not file.by
+    with pytest.raises(OSError, match="has not ended yet") as raised:
+        await steps.run(lambda: 1)
+    assert errno.EBUSY == raised.value.errno
+
+    work.let_go.set()
+    await trio.to_thread.run_sync(file.closed.wait)
+
+    assert 1 == len(file.by)
+
+
+async def test_a_step_that_takes_too_long_is_an_error_that_names_the_directory(mock_clock: MockClock) -> None:
+    steps, work = DiskSteps(ThreadShares("test"), "/dir"), Hanging()
+    async with trio.open_nursery() as nursery:
+
+        async def read() -> None:
+            with pytest.raises(TimeoutError, match="did not answer within 10 s: '/dir'"):
+                await steps.run(work)
+
+        nursery.start_soon(read)
+        await trio.to_thread.run_sync(work.began.wait)
+        mock_clock.jump(10)
+    work.let_go.set()
+
+
+async def test_an_owner_whose_threads_all_hang_keeps_no_other_waiting_and_is_waited_for_itself() -> None:
+    threads, works = ThreadShares("test"), [Hanging() for _ in range(EACH_MAX)]
+    for work in works:
+        await given_up(threads, "/hangs", work)
+
+    assert "another" == await threads.run("/else", lambda: "another")
+    said: list[str] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(threads.run, "/hangs", partial(said.append, "at last"))
+        await wait_all_tasks_blocked()
+        assert not said
+        works[0].let_go.set()
+    assert ["at last"] == said
+    works[1].let_go.set()
+
+
+async def test_so_many_owners_may_hang_and_those_that_do_not_are_forgotten() -> None:
+    threads, one, other = ThreadShares("test", owners_max=2), Hanging(), Hanging()
+    await given_up(threads, "/one", one)
+    for number in range(9):
+        assert number == await threads.run(f"/{number}", lambda number=number: number)  # type: ignore[misc]
+    await given_up(threads, "/other", other)
+
+    with pytest.raises(OSError, match="2 directories are waited for already: '/third'") as raised:
+        await threads.run("/third", lambda: 1)
+
+    assert errno.EAGAIN == raised.value.errno
+    one.let_go.set()
+    other.let_go.set()
+
+
+async def test_without_a_thread_to_be_had_what_is_open_is_closed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, file = DiskSteps(ThreadShares("test"), "/dir"), Closed()
+    await steps.run(partial(steps.keep, file))
+    no_threads(monkeypatch)
+    steps.leave()
+
+    assert [threading.current_thread()] == file.by

@@ -1,0 +1,66 @@
+"""Where the last lines of a compressed log begin, of whose records only so many are known at a time."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drawn_examples import examples
+from trikubelet.server import log_tail
+from trikubelet.server.log_tail import Start, find_tail
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECORD = st.sampled_from([b"t stdout F a", b"t stdout P b", b"t stderr F c", b"t stderr P d", b"no record"])
+
+
+def found(path: Path, lines: int) -> Start:
+    search = find_tail([str(path)], lines)
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            return end.value
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(records=st.lists(RECORD, max_size=80), lines=st.integers(1, 30), lookback=st.integers(0, 120))
+def test_it_begins_where_it_would_if_the_file_were_not_compressed(
+    tmp_path_factory: pytest.TempPathFactory, records: list[bytes], lines: int, lookback: int
+) -> None:
+    plain = tmp_path_factory.mktemp("log") / "0.log"
+    packed = plain.with_name("0.log.gz")
+    plain.write_bytes(b"".join(record + b"\n" for record in records))
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_tail, "LOOKBACK_BYTES_MAX", lookback)
+        patch.setattr(log_tail, "_HEADS_KEPT_MIN", 4)
+
+        assert found(plain, lines) == found(packed, lines)
+
+
+@pytest.mark.parametrize(("lines", "first"), [(10, 199_990), (10_000_000, 200_000 - 16_384)])
+def test_of_a_part_that_unpacks_to_a_thousand_times_its_size_no_more_is_known_than_may_be_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int, first: int
+) -> None:
+    monkeypatch.setattr(log_tail, "HEADS_MAX", 32_768)
+    monkeypatch.setattr(log_tail, "_HEADS_KEPT_MIN", 1024)
+    monkeypatch.setattr(log_tail, "LOOKBACK_BYTES_MAX", 1000)
+    record = b"t stdout F \n"
+    path = tmp_path / "0.log.gz"
+    path.write_bytes(gzip.compress(record * 200_000))
+
+    tracemalloc.start()
+    start = found(path, lines)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert first * len(record) >= start.begin[1] >= (first - 16_384) * len(record)
+    assert peak < 1_200_000
