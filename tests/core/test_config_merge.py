@@ -114,6 +114,20 @@ def test_a_pod_whose_name_was_taken_by_another_is_removed() -> None:
     assert ["remove a", "add a"] == words(merge("file", held(A), [named("a", "uid-0"), A]))
 
 
+def test_a_uid_that_was_given_to_another_name_is_another_pod_which_comes_after_the_one_that_goes() -> None:
+    """Its worker, its sandbox and its logs have the name that it began with."""
+    renamed, again = named("z", "uid-a"), named("a", "uid-2")
+    merged = merge("file", held(A, B), [again, B, renamed])
+    assert [(Op.REMOVE, A), (Op.ADD, again), (Op.ADD, renamed)] == [(one.op, one.pod) for one in merged.changes]
+    assert held(again, B, renamed) == merged.pods
+    assert ["remove a", "add a"] == words(merge("file", held(A), [changed(A, namespace="other")]))
+
+
+def test_a_uid_that_another_source_has_is_left_out() -> None:
+    merged = merge("file", held(B), [A, B], taken={"uid-a"})
+    assert ([], (A,), held(B)) == (words(merged), merged.duplicates, merged.pods)
+
+
 PODS = st.builds(
     lambda uid, label, phase: replace(named(uid[0], uid, labels={"x": label}), status=status(phase)),
     st.sampled_from(["a1", "a2", "b1", "b2", "c1"]), st.sampled_from("xy"), st.sampled_from(["Pending", "Running"]),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.podkit import pod
-from trikubelet.core.file_source import FileState, claim, fold_file, why_ignored
+from trikubelet.core.file_source import FileState, claim, fold_file, keep_what_runs, why_ignored
 from trikubelet.core.names import full_name
 from trikubelet.model import k8s
 from trikubelet.model.faults import Fault
@@ -133,6 +133,39 @@ def test_a_pod_that_gives_its_uid_may_have_another_image() -> None:
     edited = replace(web, spec=replace(web.spec, containers=(k8s.Container(name="a", image="image:2"),)))
 
     assert FileState((edited,)) == fold_file("f", FileState((web,)), FileState((edited,)))
+
+
+WEB = named("web", "image:1")
+RENAMED = replace(WEB, metadata=replace(WEB.metadata, name="shop"))
+OTHER_HOST = replace(WEB, spec=replace(WEB.spec, hostname="other"))
+OTHER_IMAGE = replace(WEB, spec=replace(WEB.spec, containers=(k8s.Container(name="a", image="image:2"),)))
+
+
+@pytest.mark.parametrize(
+    ("expected", "changed", "now"),
+    [
+        pytest.param(WEB, "", replace(WEB), id="as it was"),
+        pytest.param(OTHER_IMAGE, "", OTHER_IMAGE, id="what may change"),
+        pytest.param(WEB, "spec.hostname", OTHER_HOST, id="what may not: it stays"),
+        pytest.param(RENAMED, "", RENAMED, id="another name: another pod"),
+    ],
+)
+def test_a_pod_that_moves_to_another_file_with_its_uid(expected: k8s.Pod, changed: str, now: k8s.Pod) -> None:
+    states = {"new": FileState((now, A), uid_lines={WEB.metadata.uid: 7}), "old": FileState((B,))}
+
+    kept = keep_what_runs(claim(states, {("metadata.uid", WEB.metadata.uid): "old"}), [WEB, B])
+
+    assert (expected, A, B) == kept.pods
+    assert [("new", 7, "metadata.uid", changed)] * bool(changed) == [
+        (fault.source, fault.line, fault.path, fault.problem.rpartition(": ")[2])
+        for state in kept.states.values()
+        for fault in state.faults
+    ]
+
+
+def test_a_copy_that_was_refused_for_its_uid_may_change_for_nothing_of_it_runs() -> None:
+    copy, edited = RENAMED, replace(RENAMED, spec=OTHER_HOST.spec)
+    assert FileState((edited,)) == fold_file("f", FileState((copy,)), FileState((edited,)), counted=())
 
 
 class Counted(k8s.ConfigMap, frozen=True, eq=False):

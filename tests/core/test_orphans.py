@@ -16,6 +16,12 @@ def test_an_orphan_is_an_earlier_version_of_a_wanted_pod_of_its_namespace_and_na
     assert [same] == earlier_versions([other, same, elsewhere], [pod("job"), pod("web", uid="uid-new")])
 
 
+def test_what_runs_under_the_uid_of_a_wanted_pod_of_another_name_is_an_earlier_version_of_it() -> None:
+    orphan = PodRecord("uid-web", "shop", "default", (), ())
+
+    assert [orphan] == earlier_versions([orphan], iter([pod("job"), pod("web")]))
+
+
 @pytest.mark.parametrize(
     ("uid", "may_be"),
     [

@@ -56,6 +56,7 @@ LIKELY = {
     "plant_greed": (59,),
     "plant_impatience": (57,),
     "plant_a_phase_that_returns": (6,),
+    "plant_a_worker_of_two_names": (7,),
 }
 """Seeds that have found a break, tried before all others, by the name of what plants it. What they find shifts with the
 code: then others are tried, and the test takes longer until it is told of a better one."""

@@ -35,7 +35,7 @@ from trikubelet.probes import pod as probes_pod
 from trikubelet.sources.objects import ManifestObjects
 from trikubelet.testing import sim
 from trikubelet.testing.memory_host import MemoryVolumes
-from trikubelet.testing.simulation import run_node
+from trikubelet.testing.simulation import Life, run_life, run_node
 from trikubelet.testing.starting_over import EXIT_CODE
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from trikubelet.core.probes import Track
     from trikubelet.model import k8s
     from trikubelet.model.runtime import ContainerStatus, PodObservation
+    from trikubelet.testing.simulation import Outcome as Ended
 
 MET_BEFORE = [
     1098,
@@ -76,6 +77,40 @@ def test_the_seed_holds(seed: int) -> None:
     outcome = run_node(seed)
 
     assert () == outcome.violations
+
+
+class Moving(Life):
+    """Now and then a UID is given to a pod of another name."""
+
+    moves_share = 0.3
+
+
+def move(seed: int, *, trace: bool = False) -> Ended:
+    return run_life(Moving(seed, trace=trace))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_a_seed_holds_in_which_uids_move(seed: int) -> None:
+    assert () == move(seed).violations
+
+
+@pytest.mark.slow
+def test_in_those_seeds_uids_do_move() -> None:
+    moved = [seed for seed in range(12) if any("has the UID of" in line for line in move(seed, trace=True).trace)]
+
+    assert len(moved) > 6
+
+
+@pytest.mark.slow
+def test_a_worker_that_takes_whatever_pod_has_its_uid_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_found(plant_a_worker_of_two_names, "runs under its UID", move, monkeypatch)
+
+
+def plant_a_worker_of_two_names(patch: pytest.MonkeyPatch) -> None:
+    """What a UID is given to is taken for the pod that runs under it."""
+    patch.setattr("trikubelet.core.merge.is_same_pod", lambda *_: True)
+    patch.setattr("trikubelet.pods.workers.is_same_pod", lambda *_: True)
 
 
 def test_a_seed_is_the_same_life_every_time() -> None:

@@ -8,6 +8,7 @@ import msgspec
 import trio
 
 from trikubelet.app.doctor import examine
+from trikubelet.app.shown_pods import observed
 from trikubelet.core.configuration.written import written
 from trikubelet.core.node_status import build, differs, new_node
 from trikubelet.core.pod_status.phase import FAILED, SUCCEEDED
@@ -119,7 +120,7 @@ class AgentNotes:
         final = [one.name for one in chosen if policy(pod, one) == NEVER]
         if final:
             raise NotShown(f"{final[0]} would not come again: its restart policy is Never")
-        running = {status.name: status.id for status in self._node.cache.get(pod.metadata.uid).running}
+        running = {status.name: status.id for status in observed(self._node, pod).running}
         found = {one.name: running[one.name] for one in chosen if one.name in running}
         if not found:
             phase = pod.status.phase if pod.status is not None else ""

@@ -6,6 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
+from trikubelet.app.shown_pods import observed
 from trikubelet.core.names import all_containers, log_directory_name, log_path
 from trikubelet.kit.disk import DISK_SECONDS_MAX, disk_in_time
 from trikubelet.kit.thread_shares import ThreadShares
@@ -38,7 +39,7 @@ class ContainerRuns:
         if container not in names:
             raise NotShown(f'pod "{name}" has no container "{container}"; it has {", ".join(names)}')
         uid = pod.metadata.uid
-        run = _run(self._node.cache.get(uid).history(container), _is_waiting(pod, container), previous=previous)
+        run = _run(observed(self._node, pod).history(container), _is_waiting(pod, container), previous=previous)
         if run is not None and run.log_path:
             path = os.path.join(self._log_directory(pod), run.log_path)
             return LogPlace(path, self._is_over(uid, run.id), self._threads)
@@ -53,7 +54,7 @@ class ContainerRuns:
     def running_container(self, namespace: str, name: str, container: str, uid: str = "") -> RunningContainer:
         """The current run of a container. Raises NotShown or NoSuchPod."""
         pod = self._pods.named(namespace, name)
-        run = self._node.cache.get(pod.metadata.uid).latest(container)
+        run = observed(self._node, pod).latest(container)
         if uid not in ("", pod.metadata.uid) or run is None or run.state is not ContainerState.RUNNING:
             raise NotShown(f'container not found ("{container}")')
         terminals = [one.name for one in all_containers(pod) if one.tty]
@@ -63,7 +64,7 @@ class ContainerRuns:
     def running_sandbox(self, namespace: str, name: str, uid: str = "") -> str:
         """The id of a pod's sandbox that is ready. Raises NotShown or NoSuchPod."""
         pod = self._pods.named(namespace, name)
-        sandbox = self._node.cache.get(pod.metadata.uid).ready_sandbox
+        sandbox = observed(self._node, pod).ready_sandbox
         if uid not in ("", pod.metadata.uid) or sandbox is None:
             raise NotShown(f'pod not found ("{name}_{namespace}")')
         return sandbox.id

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trikubelet.core.lifecycle import Finished, Terminated, Terminating
-from trikubelet.core.names import CONFIG_SEEN
+from trikubelet.core.names import CONFIG_SEEN, full_name
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339, rfc3339
 from trikubelet.model import k8s
+from trikubelet.model.runtime import PodObservation
 from trikubelet.server.node_view import NoSuchPod
 
 if TYPE_CHECKING:
@@ -26,12 +27,13 @@ if TYPE_CHECKING:
     from trikubelet.app.node import Node
     from trikubelet.core.lifecycle import State
     from trikubelet.core.relist import PodRecord
-    from trikubelet.model.runtime import PodObservation
     from trikubelet.pods.worker import PodWorker
     from trikubelet.ports import Clock
 
 WAITS = "WaitsForRuntime"
 """The reason of a pod that is not started before the runtime has answered."""
+WAITS_FOR_END = "WaitsForEarlierPod"
+"""The reason of a pod that is not started before another one has ended, whose name or UID it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class _Seen:
     pod: k8s.Pod
     status: k8s.PodStatus | None
     state: State | None
-    waits_because: str
+    waits: tuple[str, str]
     born_ns: int
     shown: k8s.Pod
 
@@ -52,35 +54,35 @@ class ShownPods:
     def __init__(self, node: Node, clock: Clock) -> None:
         self._node = node
         self._clock = clock
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[tuple[str, str], _Seen] = {}  # by UID and full name
 
     def all(self) -> Sequence[k8s.Pod]:
         """Every pod with its newest status. An unchanged pod is the same object as the last time."""
-        now = {uid: self._see(uid, pod, worker) for uid, pod, worker in self._present()}
+        now = {(pod.metadata.uid, full_name(pod)): self._see(pod, worker) for pod, worker in self._present()}
         self._seen = now
         return [seen.shown for seen in now.values()]
 
-    def _present(self) -> Iterator[tuple[str, k8s.Pod, PodWorker | None]]:
-        workers = {worker.pod.metadata.uid: worker for worker in self._node.workers}
+    def _present(self) -> Iterator[tuple[k8s.Pod, PodWorker | None]]:
+        workers = {(worker.pod.metadata.uid, full_name(worker.pod)): worker for worker in self._node.workers}
         for pod in self._node.desired:
-            uid = pod.metadata.uid
-            yield uid, pod, workers.pop(uid, None)
-        for uid, worker in workers.items():
+            yield pod, workers.pop((pod.metadata.uid, full_name(pod)), None)
+        for worker in workers.values():
             if not isinstance(worker.state, Finished):
-                yield uid, worker.pod, worker
+                yield worker.pod, worker
 
-    def _see(self, uid: str, pod: k8s.Pod, worker: PodWorker | None) -> _Seen:
-        status = self._node.statuses.get(uid) or pod.status
+    def _see(self, pod: k8s.Pod, worker: PodWorker | None) -> _Seen:
+        uid = pod.metadata.uid
+        status = (None if _is_of_another(self._node, pod) else self._node.statuses.get(uid)) or pod.status
         state = None if worker is None else worker.state
-        waits = self._node.admission.waits_because(pod)
-        before = self._seen.get(uid)
-        born_ns = _born_ns(pod, self._node.cache.get(uid), 0 if before is None else before.born_ns)
+        waits = self._waits(pod)
+        before = self._seen.get((uid, full_name(pod)))
+        born_ns = _born_ns(pod, observed(self._node, pod), 0 if before is None else before.born_ns)
         if (
             before is not None
             and before.pod is pod
             and before.status is status
             and before.state == state
-            and before.waits_because == waits
+            and before.waits == waits
             and before.born_ns == born_ns
         ):
             return before
@@ -95,9 +97,19 @@ class ShownPods:
             api_version="v1",
             kind="Pod",
             metadata=msgspec.structs.replace(meta, **changes),
-            status=_waiting(status, waits) if waits else status,
+            status=_waiting(status, *waits) if waits[0] else status,
         )
         return _Seen(pod, status, state, waits, born_ns, shown)
+
+    def _waits(self, pod: k8s.Pod) -> tuple[str, str]:
+        """Why the pod is not started yet, as reason and message; empty for one that does not wait so."""
+        if why := self._node.admission.waits_because(pod):
+            said = (
+                f"The container runtime has not answered yet; unless it says otherwise, the pod will be rejected: {why}"
+            )
+            return WAITS, said
+        why = self._node.workers.waits_because(pod)
+        return (WAITS_FOR_END, f"Not started yet: {why}") if why else ("", "")
 
     def _asked_to_go_ns(self, uid: str, before: _Seen | None) -> int:
         """When the pod began to terminate: by the node's event, or now."""
@@ -123,10 +135,21 @@ class ShownPods:
         if not instances:
             raise NoSuchPod(f'pod "{name}" is not on this node (namespace "{namespace}")')
         # While an older instance of the same name is still terminating, it is the one with containers and logs.
-        return next((pod for pod in instances if self._node.cache.get(pod.metadata.uid).containers), instances[0])
+        return next((pod for pod in instances if observed(self._node, pod).containers), instances[0])
 
     def __repr__(self) -> str:
         return f"<ShownPods: {len(self._seen)}>"
+
+
+def observed(node: Node, pod: k8s.Pod) -> PodObservation:
+    """What the runtime has of a pod that is shown: nothing, where what it has under the UID is a pod's of another name,
+    for whose end this one waits."""
+    uid = pod.metadata.uid
+    return PodObservation(uid) if _is_of_another(node, pod) else node.cache.get(uid)
+
+
+def _is_of_another(node: Node, pod: k8s.Pod) -> bool:
+    return node.workers.has_another(pod) or node.workers.earlier_of_uid(pod) is not None
 
 
 def _born_ns(pod: k8s.Pod, observed: PodObservation, known_ns: int) -> int:
@@ -138,8 +161,7 @@ def _born_ns(pod: k8s.Pod, observed: PodObservation, known_ns: int) -> int:
     return min((when for when in found if when > 0), default=0) // SECOND_NS * SECOND_NS
 
 
-def _waiting(status: k8s.PodStatus | None, why: str) -> k8s.PodStatus:
-    """The status of a pod that has no worker yet, shown here only and never published: an API server may know the pod
+def _waiting(status: k8s.PodStatus | None, reason: str, message: str) -> k8s.PodStatus:
+    """The status of a pod that is not started yet, shown here only and never published: an API server may know the pod
     as running, and it may be."""
-    said = f"The container runtime has not answered yet; unless it says otherwise, the pod will be rejected: {why}"
-    return msgspec.structs.replace(status or k8s.PodStatus(phase="Pending"), reason=WAITS, message=said)
+    return msgspec.structs.replace(status or k8s.PodStatus(phase="Pending"), reason=reason, message=message)

@@ -20,7 +20,7 @@ from trikubelet.model.faults import Fault
 from trikubelet.model.k8s import Pod
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from trikubelet.core.manifest import Loaded
     from trikubelet.model.manifest_places import DirectoryId
@@ -95,11 +95,13 @@ def state_of(loaded: Loaded) -> FileState:
     return FileState(loaded.pods, faults, lines, uid_lines, loaded.objects)
 
 
-def fold_file(path: str, before: FileState | None, now: FileState) -> FileState:
-    """What a file contributes after it was read again and said ``now``."""
+def fold_file(path: str, before: FileState | None, now: FileState, counted: Iterable[Pod] | None = None) -> FileState:
+    """What a file contributes after it was read again and said ``now``. ``counted``: the pods of ``before`` that were
+    wanted of it, where another file may have had their name or UID: only those can run."""
     if before is None:
         return now
-    now = _with_same_pods(path, before, _with_immutable(path, before, now))
+    known = {pod.metadata.uid: pod for pod in (before.pods if counted is None else counted)}
+    now = _with_same_pods(path, known, _with_immutable(path, before, now))
     if not now.faults:
         return now
     return replace(now, pods=_kept(before.pods, now.pods), objects=_kept(before.objects, now.objects))
@@ -127,10 +129,9 @@ def _with_immutable(path: str, before: FileState, now: FileState) -> FileState:
     return replace(now, objects=objects, faults=(*now.faults, *faults))
 
 
-def _with_same_pods(path: str, before: FileState, now: FileState) -> FileState:
-    """As now, but a pod stays as it was that gives the same UID and is not the same: what runs under a UID cannot
-    become something else, and would only be shown as if it had."""
-    known = {pod.metadata.uid: pod for pod in before.pods}
+def _with_same_pods(path: str, known: Mapping[str, Pod], now: FileState) -> FileState:
+    """As now, but a pod stays as it was ``known`` that gives the same UID and is not the same: what runs under a UID
+    cannot become something else, and would only be shown as if it had."""
     broken = {
         pod.metadata.uid: changed
         for pod in now.pods
@@ -205,6 +206,19 @@ class Claims:
     def objects(self) -> tuple[ManifestObject, ...]:
         """All ConfigMaps and Secrets, file by file."""
         return tuple(one for state in self.states.values() for one in state.objects)
+
+
+def keep_what_runs(claims: Claims, published: Iterable[Pod]) -> Claims:
+    """The same, but a pod that moved to another file, with its UID and its name, is as it was ``published`` where it
+    may not change. A UID that has another name now is another pod, which ``core.merge`` has begin after the one that
+    runs."""
+    known = {(pod.metadata.uid, full_name(pod)): pod for pod in published}
+    states = {}
+    for path, state in claims.states.items():
+        same = ((pod, known.get((pod.metadata.uid, full_name(pod)))) for pod in state.pods)
+        moved = {was.metadata.uid: was for pod, was in same if was is not None and was is not pod}
+        states[path] = _with_same_pods(path, moved, state) if moved else state
+    return replace(claims, states=states)
 
 
 def claim(states: Mapping[str, FileState], owners: Mapping[Claim, str], begun: Collection[str] = ()) -> Claims:

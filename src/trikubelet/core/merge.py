@@ -3,6 +3,9 @@
 A source (files, a URL, the API server) always says everything it has. This module compares that with what the same
 source said before and names the differences, pod by pod. The shell (``sources/mux.py``) keeps the result and passes the
 changes to the sync loop in the order given here: what goes comes first, so that a replacement never waits behind it.
+
+What runs under a UID is one pod, of one name, for as long as it runs. A UID that has another name is another pod: the
+one before goes, and the new one is added, which waits for its end. Nor do two sources have one UID at a time.
 """
 
 from __future__ import annotations
@@ -11,10 +14,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from trikubelet.core.names import CONFIG_HASH, CONFIG_SEEN, CONFIG_SOURCE, full_name
+from trikubelet.core.names import CONFIG_HASH, CONFIG_SEEN, CONFIG_SOURCE, full_name, is_same_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from trikubelet.model.k8s import Pod
 
@@ -42,7 +45,7 @@ class PodUpdate:
 @dataclass(frozen=True, slots=True)
 class Merged:
     """What a source wants now by UID, how that differs from before, and the pods left out because another pod of the
-    same snapshot has their name or UID (the first one wins)."""
+    same snapshot has their name or UID (the first one wins), or because another source has their UID."""
 
     pods: Mapping[str, Pod]
     changes: tuple[PodUpdate, ...]
@@ -61,28 +64,35 @@ def merge(
     before: Mapping[str, Pod],
     snapshot: Sequence[Pod],
     differs: Callable[[Pod, Pod], Op | None] = difference,
+    taken: Collection[str] = (),
 ) -> Merged:
-    """Compare a source's new snapshot with its previous pods. ``differs`` compares one, see ``difference``."""
-    pods, duplicates = _by_uid(snapshot)
-    changes = [PodUpdate(Op.REMOVE, pod, source) for uid, pod in before.items() if uid not in pods]
-    added = [pod for uid, pod in pods.items() if uid not in before]
+    """Compare a source's new snapshot with its previous pods. ``differs`` compares one, see ``difference``; ``taken``:
+    the UIDs that other sources have."""
+    pods, duplicates = _by_uid(snapshot, taken)
+    changes = [PodUpdate(Op.REMOVE, pod, source) for pod in before.values() if not _has(pods, pod)]
+    added = [pod for pod in pods.values() if not _has(before, pod)]
     changes += [PodUpdate(Op.ADD, pod, source) for pod in sorted(added, key=_age)]
     for uid, pod in pods.items():
         known = before.get(uid)
-        if known is None or known is pod:
+        if known is None or known is pod or not is_same_pod(known, pod):
             continue
         if (op := differs(known, pod)) is not None:
             changes.append(PodUpdate(op, pod, source))
     return Merged(pods, tuple(changes), tuple(duplicates))
 
 
-def _by_uid(snapshot: Sequence[Pod]) -> tuple[dict[str, Pod], list[Pod]]:
+def _has(pods: Mapping[str, Pod], pod: Pod) -> bool:
+    there = pods.get(pod.metadata.uid)
+    return there is pod or (there is not None and is_same_pod(there, pod))
+
+
+def _by_uid(snapshot: Sequence[Pod], taken: Collection[str]) -> tuple[dict[str, Pod], list[Pod]]:
     pods: dict[str, Pod] = {}
     names: set[str] = set()
     duplicates: list[Pod] = []
     for pod in snapshot:
         name = full_name(pod)
-        if name in names or pod.metadata.uid in pods:
+        if name in names or pod.metadata.uid in pods or pod.metadata.uid in taken:
             duplicates.append(pod)
             continue
         names.add(name)

@@ -50,6 +50,12 @@ def full_name(pod: k8s.Pod) -> str:
     return f"{meta.name}_{meta.namespace}"
 
 
+def is_same_pod(pod: k8s.Pod, other: k8s.Pod) -> bool:
+    """Whether both are of one UID, namespace and name. A UID alone does not tell where a manifest gives it: the next
+    manifest may give it to another pod, and what runs under it stays what it is."""
+    return pod.metadata.uid == other.metadata.uid and full_name(pod) == full_name(other)
+
+
 def namespaced_name(pod: k8s.Pod) -> tuple[str, str]:
     """Namespace and name: the API server has one pod of it at a time."""
     return (pod.metadata.namespace, pod.metadata.name)

@@ -5,6 +5,8 @@ spoken. Not so what runs under the namespace and name of a wanted pod. It is tha
 while no agent lived; two pods of one name are never wanted side by side. ``node.housekeeping`` stops it, whatever else
 is not known yet, and ``pods.workers`` lets the new one wait for its end.
 
+Nor can both be wanted where a UID was moved to a pod of another name: what runs under it is the earlier one.
+
 But for what the API server may have brought: a pod of it may have a static pod's name, and runs beside it. The runtime
 does not say whose a pod is; its UID does. API servers make UUIDs and nothing else; a static pod has a hash, without a
 hyphen, or what its manifest says, and that may be a UUID. So a UUID is not certain, and waits for the API server.
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING
 from trikubelet.core.names import namespaced_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from trikubelet.core.relist import PodRecord
     from trikubelet.model.k8s import Pod
@@ -31,7 +33,10 @@ def may_be_of_api_server(orphan: PodRecord) -> bool:
     return _UUID.fullmatch(orphan.uid) is not None
 
 
-def earlier_versions(orphans: Iterable[PodRecord], wanted: Iterable[Pod]) -> list[PodRecord]:
-    """The orphans whose namespace and name a wanted pod has."""
-    names = {namespaced_name(pod) for pod in wanted}
-    return [orphan for orphan in orphans if (orphan.namespace, orphan.name) in names]
+def earlier_versions(orphans: Sequence[PodRecord], wanted: Iterable[Pod]) -> list[PodRecord]:
+    """The orphans whose namespace and name, or whose UID, a wanted pod has."""
+    if not orphans:
+        return []
+    wanted = list(wanted)
+    names, uids = {namespaced_name(pod) for pod in wanted}, {pod.metadata.uid for pod in wanted}
+    return [orphan for orphan in orphans if (orphan.namespace, orphan.name) in names or orphan.uid in uids]

@@ -26,6 +26,11 @@ class Slot(Generic[T]):
         self._values[:] = [value]
         self._filled.set()
 
+    def put_if_empty(self, value: T) -> None:
+        """Set the value, unless a newer one waits to be taken. Never blocks."""
+        if not self._values:
+            self.put(value)
+
     async def take(self) -> T:
         """Wait for a value and take it. Always a checkpoint."""
         await self._filled.wait()

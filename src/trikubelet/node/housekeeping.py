@@ -75,9 +75,10 @@ class Housekeeping:
                 await self.compare()
                 self._orphan_cleanup.clean_up()
             elif self._runtime_pods.has_listed:
+                before = self._workers.give_way(self._desired)
                 self._workers.begin_again({pod.metadata.uid for pod in self._desired})
                 await self._begin_with_new()
-                self._stop_earlier_versions()
+                self._stop_earlier_versions(before)
             self._workers.offer_turns()
 
     @property
@@ -86,23 +87,26 @@ class Housekeeping:
 
     async def compare(self) -> None:
         """Bring workers in line with the wanted pods and with what runs. Each half is done by what is known then."""
-        desired = {pod.metadata.uid: pod for pod in self._desired}
+        wanted = list(self._desired)
+        before = self._workers.give_way(wanted)
+        desired = {pod.metadata.uid for pod in wanted}.difference(one.uid for one in before)
         undecodable = self._desired.undecodable
         self._workers.compare_with(desired, undecodable, all_known=not self._desired.invalid_manifests)
         await self._begin_with_new()
-        orphans = self._orphans()
+        orphans = [*self._orphans(), *before]
         earlier = earlier_versions(orphans, self._desired)
         if self._may_be_wanted([orphan for orphan in orphans if orphan not in earlier]):
             orphans = earlier
         self._kill(orphans)
 
-    def _stop_earlier_versions(self) -> None:
-        """The API server may be late, for it may wait for this; only what it may have brought itself waits for it.
+    def _stop_earlier_versions(self, before: Sequence[PodRecord]) -> None:
+        """``before``: what runs under the UIDs of wanted pods and has other names.
+        The API server may be late, for it may wait for this; only what it may have brought itself waits for it.
         Another source may give a pod the name that a file gives, and what runs under that name may be its own. What
         it wants has to wait its turn then, so it gets some time to say so; but a URL may never answer."""
         late = self._desired.sources_not_ready
         if late <= {API_SOURCE} or trio.current_time() >= self._patient_until:
-            earlier = earlier_versions(self._orphans(), self._desired)
+            earlier = earlier_versions([*self._orphans(), *before], self._desired)
             self._kill(one for one in earlier if API_SOURCE not in late or not may_be_of_api_server(one))
 
     def _orphans(self) -> Sequence[PodRecord]:
@@ -113,6 +117,8 @@ class Housekeeping:
         for record in orphans:
             with self._barriers.of(f"Pod {record.namespace}/{record.name}"):
                 self._workers.kill_orphan(orphan_pod(record.uid, record.name, record.namespace))
+                if (pod := self._desired.get(record.uid)) is not None:
+                    self._admission.begin(pod)  # the UID's next one, after its end
 
     async def _begin_with_new(self) -> None:
         """Begin with the wanted pods that have no worker."""

@@ -96,7 +96,7 @@ class Admission:
     def update(self, pod: k8s.Pod) -> None:
         """The configuration of a desired pod changed; one that waits to be admitted is evaluated by the new one. Never
         blocks. Raises what a bug raises, where the pod has a worker."""
-        if pod.metadata.uid not in self._workers:
+        if pod.metadata.uid not in self._workers or self._workers.has_another(pod):
             self.begin(pod)
         elif pod.metadata.deletion_timestamp:
             self._delete(pod)
@@ -108,7 +108,11 @@ class Admission:
     def _begin(self, pod: k8s.Pod) -> None:
         if is_mirror(pod):
             return  # sources leave these out; should one not, its static pod runs already
-        if pod.metadata.deletion_timestamp:
+        if self._workers.has_another(pod):
+            self._workers.sync(pod, create=True)  # it begins when that one is over
+        elif self._workers.earlier_of_uid(pod) is not None:
+            log.debug("Pod %s waits for the end of what an earlier agent began under its UID", object_ref(pod))
+        elif pod.metadata.deletion_timestamp:
             self._delete(pod)
         elif pod.metadata.uid in self._workers:
             self._workers.sync(pod, create=True)

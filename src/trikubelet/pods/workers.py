@@ -1,12 +1,14 @@
 """The pod workers: one task per UID, and the rules between pods.
 
 Two rules need sight of more than one pod. A UID lives once: a pod that comes back while its earlier instance still ends
-gets a new worker when that life is over and nothing is left of it. And static pods that share a full name run one after
-another: a manifest that was edited has a new UID but the same name, and must not start before the older pod has ended
-(upstream: allowStaticPodStart; there the waiting pod polls, here it waits its turn). The rule holds from one life of
-the agent to the next, which upstream's does not: what a manifest brought that was edited while no agent lived is an
-orphan, and it is first in line before anybody knows it. Nobody of that name has a turn before the runtime was listed,
-nor while something of that name runs that has no worker; housekeeping stops that (``kill_orphan``) or begins with it.
+gets a new worker when that life is over and nothing is left of it. So does a pod of another name that the UID was given
+to: what runs under a UID is of one name for as long as it runs, whichever agent began it, and a worker keeps the pod,
+and the line, that it began with. And static pods that share a full name run one after another: a manifest that was
+edited has a new UID but the same name, and must not start before the older pod has ended (upstream:
+allowStaticPodStart; there the waiting pod polls, here it waits its turn). The rule holds from one life of the agent to
+the next, which upstream's does not: what a manifest brought that was edited while no agent lived is an orphan, and it
+is first in line before anybody knows it. Nobody of that name has a turn before the runtime was listed, nor while
+something of that name runs that has no worker; housekeeping stops that (``kill_orphan``) or begins with it.
 
 Everything that asks is synchronous and never blocks; the tasks live in the pods nursery passed to ``run``.
 """
@@ -22,7 +24,7 @@ import trio
 
 from trikubelet.core import lifecycle
 from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync, Syncing, Terminated, Terminating
-from trikubelet.core.names import full_name, is_static, object_ref
+from trikubelet.core.names import full_name, is_same_pod, is_static, namespaced_name, object_ref
 from trikubelet.core.orphans import earlier_versions, may_be_of_api_server
 from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.fault_barriers import FaultBarriers
@@ -32,8 +34,9 @@ from trikubelet.pods.worker import PodWorker
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from trikubelet.core.relist import PodRecord
     from trikubelet.kit.gather import Gather
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
@@ -50,8 +53,9 @@ What they left is gone after a few minutes, but for what cannot be removed."""
 
 class PodWorkers:
     """Owns which UIDs have a worker, whose turn it is among static pods of one name, which pods are to begin although
-    an earlier instance of theirs left what cannot be removed, and which ended beside an invalid manifest, so that
-    nothing of them is kept for it (``ports.PodDeletionSafetyProvider``).
+    an earlier instance of theirs left what cannot be removed, which began before anybody knew what runs under their
+    UIDs, and which ended beside an invalid manifest, so that nothing of them is kept for it
+    (``ports.PodDeletionSafetyProvider``).
 
     ``began``: a pod got a worker, and nothing of it ran before; ``finished``: a pod's worker did."""
 
@@ -75,6 +79,7 @@ class PodWorkers:
         self._synced = False
         self._wanted: Collection[str] = ()
         self._despite_leftovers: set[str] = set()
+        self._begun_unlisted: set[str] = set()
         self._ended: dict[str, None] = {}
         self._barriers = FaultBarriers(log, "%s: a bug in comparing it with what is wanted; it is left as it is")
         self._figures = figures
@@ -100,18 +105,18 @@ class PodWorkers:
         admission."""
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
-            worker.ask(Sync(create=create), pod)
+            worker.ask(Sync(create=create), pod if is_same_pod(worker.pod, pod) else None)
 
     def update_status_only(self, pod: Pod) -> None:
         """The server has another status of the pod, mostly one we wrote: worth no sync of its own."""
         worker = self._workers.get(pod.metadata.uid)
-        if worker is not None:
+        if worker is not None and is_same_pod(worker.pod, pod):
             worker.update_status_only(pod)
 
     def readiness_gates_changed(self, pod: Pod) -> None:
         """The server has a status of the pod that is not as ready as its readiness gates say."""
         worker = self._workers.get(pod.metadata.uid)
-        if worker is not None:
+        if worker is not None and is_same_pod(worker.pod, pod):
             worker.readiness_gates_changed(pod)
 
     def stop(self, uid: str, reason: StopReason, grace_override: int | None = None) -> None:
@@ -140,6 +145,24 @@ class PodWorkers:
             # As deleted, so that it is forgotten as soon as the runtime has nothing of it.
             state = Terminating(self._bounds.kill_orphan_grace_seconds, StopReason.ORPHANED, deleted=True)
             self._begin(pod, state)
+
+    def give_way(self, desired: Iterable[Pod]) -> list[PodRecord]:
+        """The runtime was listed: what it has under the UIDs of these pods and under other names, where nothing of them
+        has begun. It is an earlier agent's, and an orphan, whose end the pod waits for; one that stood in line for its
+        own name has no worker any more."""
+        found = []
+        for pod in desired:
+            uid = pod.metadata.uid
+            if uid in self._workers and uid not in self._begun_unlisted:
+                continue
+            earlier = self.earlier_of_uid(pod)
+            if earlier is not None:
+                found.append(earlier)
+                worker = self._workers.pop(uid, None)
+                if worker is not None:
+                    self._release(worker)
+        self._begun_unlisted.clear()
+        return found
 
     def wake(self, uids: Collection[str]) -> None:
         """Look at these pods again now."""
@@ -212,6 +235,8 @@ class PodWorkers:
             self._despite_leftovers.discard(pod.metadata.uid)
             self._syncer.begin_despite_leftovers(pod.metadata.uid)
         self._note_beginning(pod, state)
+        if not self._runtime_pods.has_listed:
+            self._begun_unlisted.add(pod.metadata.uid)
         turn = trio.Event()
         if isinstance(state, Terminating):  # an orphan: whoever waits under its name waits for its end
             self._turns.setdefault(full_name(pod), deque()).appendleft((worker, turn))
@@ -233,6 +258,8 @@ class PodWorkers:
         # A manifest that was edited brings another UID under the name of the pod that still ends: their mirror pod, log
         # links and host ports are the same. So the second waits for the first, as in upstream's pod workers.
         await turn.wait()
+        if worker.over.is_set():
+            return  # it gave way before it began
         await self._make_way(worker, leaving)
         await worker.live()
         assert isinstance(worker.state, Finished)
@@ -301,11 +328,26 @@ class PodWorkers:
         What is wanted gets a worker of its own."""
         if not self._runtime_pods.has_listed:
             return True
-        unknown = self._runtime_pods.running(beside={*self._workers, *self._wanted})
+        unknown = self._runtime_pods.running(beside={*self._workers, *self._wanted} - self._begun_unlisted)
+        if self._begun_unlisted:
+            unknown = [one for one in unknown if not self._is_workers(one)]
         earlier = earlier_versions(unknown, [worker.pod])
         # What runs beside it already is no version of it, but of the API server. That may be late, and may be what
         # this pod runs, so it must not be waited for.
         return not all(may_be_of_api_server(one) and self._is_running(worker) for one in earlier)
+
+    def _release(self, worker: PodWorker) -> None:
+        """It stands in line, and never begins."""
+        worker.over.set()
+        for entry in self._turns[full_name(worker.pod)]:
+            if entry[0] is worker:
+                entry[1].set()
+        self._end_turn(worker)
+
+    def _is_workers(self, record: PodRecord) -> bool:
+        """Whether what runs is of a pod that has a worker, by its name, too."""
+        worker = self._workers.get(record.uid)
+        return worker is not None and namespaced_name(worker.pod) == (record.namespace, record.name)
 
     def _end_turn(self, worker: PodWorker) -> None:
         name = full_name(worker.pod)
@@ -323,6 +365,45 @@ class PodWorkers:
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._workers
+
+    def has_another(self, pod: Pod) -> bool:
+        """Whether the worker of the pod's UID is that of a pod of another name, which has not ended yet."""
+        worker = self._workers.get(pod.metadata.uid)
+        return worker is not None and not is_same_pod(worker.pod, pod)
+
+    def earlier_of_uid(self, pod: Pod) -> PodRecord | None:
+        """What the runtime has under the UID of a pod that has not begun, and under another name: an earlier agent
+        made it. None for a pod that has begun, and where an end of this agent's own left it."""
+        uid = pod.metadata.uid
+        worker = self._workers.get(uid)
+        if worker is not None and not (uid in self._begun_unlisted and self._waits(worker)):
+            return None
+        if uid in self._despite_leftovers or not self._runtime_pods.has_listed:
+            return None
+        record = self._runtime_pods.pod(uid)
+        if record is None or not record.name:
+            return None
+        return None if (record.namespace, record.name) == namespaced_name(pod) else record
+
+    def _waits(self, worker: PodWorker) -> bool:
+        """Whether it stands in line, and has not had its turn."""
+        return any(one is worker and not turn.is_set() for one, turn in self._turns.get(full_name(worker.pod), ()))
+
+    def waits_because(self, pod: Pod) -> str:
+        """For whose end a wanted pod waits before anything of it is started; "" for one that does not."""
+        uid = pod.metadata.uid
+        worker, earlier = self._workers.get(uid), self.earlier_of_uid(pod)
+        if earlier is not None:
+            return f"what runs under its UID is pod {earlier.namespace}/{earlier.name}, which has not ended"
+        if worker is None:
+            return ""
+        if not is_same_pod(worker.pod, pod):
+            return f"its UID is that of pod {object_ref(worker.pod)}, which has not ended"
+        if not self._waits(worker) or not self._runtime_pods.has_listed:
+            return ""
+        first, _ = self._turns[full_name(pod)][0]
+        which = "what an earlier agent began" if first is worker else f"the pod of UID {first.pod.metadata.uid}"
+        return f"{which} under its name has not ended"
 
     def may_run(self, uid: str) -> bool:
         """Whether the runtime may have something of the pod that is not known to be dead: of one without a worker an

@@ -36,6 +36,7 @@ from trikubelet.core.file_source import (
     claim,
     fold_file,
     is_away,
+    keep_what_runs,
     may_be_half_written,
     never_settles,
     why_ignored,
@@ -299,7 +300,8 @@ class FileSource:
             self._never_good.discard(path)
         elif self._published is None:
             self._never_good.add(path)
-        self._states[path] = folded = fold_file(path, before, now)
+        counted = self._claims.states.get(path, FileState()).pods if self._published is not None else ()
+        self._states[path] = folded = fold_file(path, before, now, counted)
         self._has_changed = True
         # A file that could not be read may be readable without having changed.
         unread = bool(folded.faults) and not (now.pods or now.objects) and all(f.line is None for f in folded.faults)
@@ -355,7 +357,7 @@ class FileSource:
         copy that was refused never has one. On a disk that does not show them no pod can begin either, so nothing is
         lost by waiting for it; but where no two files give the same, there is nothing to wait for."""
         if self._published is not None:
-            return claim(self._states, self._claims.owners), True
+            return keep_what_runs(claim(self._states, self._claims.owners), self._published.pods), True
         try:
             begun = await self._begun_pods.pods_on_disk()
         except OSError as error:

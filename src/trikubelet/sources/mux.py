@@ -3,6 +3,9 @@
 Each source writes into a Slot of its own, so a fast one never blocks and a slow one never hides another. The channel to
 the sync loop is the one blocking edge in the agent; it is not on the task ring, since nothing the sync loop does waits
 for a source.
+
+A UID is of one source at a time: of whichever had it first, until the changes that give it up were sent. Another source
+that wants it meanwhile is told so, and its newest snapshot is compared once more then.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from trikubelet.core.names import object_ref
 from trikubelet.kit.fault_barriers import FaultBarriers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from trikubelet.kit.slot import Slot
     from trikubelet.model.k8s import Pod
@@ -32,7 +35,8 @@ log = logging.getLogger(__name__)
 
 class Mux:
     """Compares each snapshot with the one before and passes on what changed. A source's objects are known before the
-    pods that came with them."""
+    pods that came with them. Owns which source has which UID, and each source's newest snapshot with the pods of it
+    that were left out."""
 
     def __init__(
         self,
@@ -47,6 +51,9 @@ class Mux:
         self._objects = objects
         self._changes = changes
         self._events = events
+        self._owners: dict[str, str] = {}  # UID → source
+        self._newest: dict[str, Snapshot] = {}
+        self._left_out: dict[str, tuple[Pod, ...]] = {}
         self._barriers = FaultBarriers(
             log, "%s: a bug in comparing it with what it was; it is left until its next change"
         )
@@ -61,24 +68,50 @@ class Mux:
     async def _follow(self, source: str, slot: Slot[Snapshot]) -> None:
         while True:
             snapshot = await slot.take()
-            for change in self._accept(source, snapshot):
+            changes = self._accept(source, snapshot)
+            for change in changes:
                 await self._changes.send(change)
+            self._give_up(source, changes)
 
     def _accept(self, source: str, snapshot: Snapshot) -> tuple[PodUpdate, ...]:
         self._objects.replace(source, snapshot.objects)
-        merged = merge(source, self._desired.of(source), snapshot.pods, self._differs)
+        self._newest[source] = snapshot
+        taken = {uid for uid, owner in self._owners.items() if owner != source}
+        merged = merge(source, self._desired.of(source), snapshot.pods, self._differs, taken)
+        self._owners.update(dict.fromkeys(merged.pods, source))
         reported = self._desired.undecodable_of(source)
         self._desired.replace(source, merged.pods, snapshot.invalid_manifests, snapshot.undecodable)
         for ref, why in snapshot.undecodable.items():
             if reported.get(ref) != why:
                 message = f"Error validating pod {ref} from {source}: {why}, ignoring this version of it"
                 self._events.record(ref, "Warning", "FailedValidation", message)
+        said = {object_ref(pod) for pod in self._left_out.get(source, ())}
+        self._left_out[source] = merged.duplicates
         for pod in merged.duplicates:
-            ref = object_ref(pod)
-            log.warning("Source %s has two pods of the name or UID of %s; the first one counts", source, ref)
-            message = f"Error validating pod {ref} from {source}: duplicate pod name, ignoring"
-            self._events.record(ref, "Warning", "FailedValidation", message)
+            if object_ref(pod) not in said:
+                self._say_left_out(source, pod)
         return merged.changes
+
+    def _say_left_out(self, source: str, pod: Pod) -> None:
+        ref, owner = object_ref(pod), self._owners.get(pod.metadata.uid, source)
+        if owner == source:
+            why = "duplicate pod name"
+            log.warning("Source %s has two pods of the name or UID of %s; the first one counts", source, ref)
+        else:
+            why = f"duplicate pod UID, which a pod of source {owner} has"
+            said = "Pod %s of source %s is left out for as long as a pod of source %s has its UID, %s"
+            log.warning(said, ref, source, owner, pod.metadata.uid)
+        message = f"Error validating pod {ref} from {source}: {why}, ignoring"
+        self._events.record(ref, "Warning", "FailedValidation", message)
+
+    def _give_up(self, source: str, changes: Sequence[PodUpdate]) -> None:
+        """The changes were sent: others may have the UIDs of the pods that are gone."""
+        gone = {one.pod.metadata.uid for one in changes if one.op is Op.REMOVE} - self._desired.of(source).keys()
+        for uid in gone:
+            self._owners.pop(uid, None)
+        for other, left_out in self._left_out.items():
+            if other != source and any(pod.metadata.uid in gone for pod in left_out):
+                self._slots[other].put_if_empty(self._newest[other])
 
     def _differs(self, known: Pod, pod: Pod) -> Op | None:
         ref = object_ref(pod)

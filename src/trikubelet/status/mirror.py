@@ -153,8 +153,14 @@ class MirrorPods:
         if seen is not None and self._is_gone(name, seen):
             return None
         safety = self._pod_deletion_safety
-        could_run, begins_again = safety.could_have_running_containers, safety.is_to_begin_again
-        due = mirror_due(static.get(name), seen, node, could_run, self._phase, begins_again)
+        begins_again = safety.is_to_begin_again
+
+        def may_live(uid: str) -> bool:
+            # The UID may be another pod's by now, which lives; the end of the one before is shown until it is over.
+            is_moved = any(pod.metadata.uid == uid for other, pod in static.items() if other != name)
+            return safety.could_have_running_containers(uid) and (not is_moved or begins_again(uid))
+
+        due = mirror_due(static.get(name), seen, node, may_live, self._phase, begins_again)
         is_to_remake = due is None and name in self._to_remake and name in static
         return Delete(seen) if is_to_remake and seen is not None and is_mirror(seen) else due
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.core.lifecycle import Finished, StopReason, Terminated, Terminating
-from trikubelet.core.names import is_static, namespaced_name
+from trikubelet.core.names import is_same_pod, is_static, namespaced_name
 from trikubelet.testing.probe_truth import Answers, is_ready
 from trikubelet.testing.start_rules import StartRules
 from trikubelet.testing.stop_rules import StopRules
@@ -93,6 +93,8 @@ class Observer:
             self._witness.blame(f"{call} for pod {uid}, which is {state}")
         if call in STARTS and worker is not None and (other := self._running_beside(worker.pod)):
             self._witness.blame(f"{call} for pod {uid}, and a container of {other}, which has its name, runs")
+        if call in STARTS and worker is not None and (other := self._running_under(worker.pod)):
+            self._witness.blame(f"{call} for pod {worker.pod.metadata.name}, and {other} runs under its UID {uid}")
         if call in STARTS and uid in self._witness.over:
             self._witness.blame(f"{call} for pod {uid}, which was published as ended")
         pre_stop_runs = self._stops.pre_stop_runs(subject, worker.pod) if worker is not None else []
@@ -119,6 +121,12 @@ class Observer:
             return ""
         others = {s.uid for s in self._world.sandboxes.values() if (s.namespace, s.name) == namespaced_name(pod)}
         return next((uid for uid in sorted(others - {pod.metadata.uid}) if self._world.running_of(uid)), "")
+
+    def _running_under(self, pod: Pod) -> str:
+        """The name of another pod under its UID, of which a container runs."""
+        running = {one.sandbox_id for one in self._world.running_of(pod.metadata.uid)}
+        boxes = [self._world.sandboxes[id_] for id_ in sorted(running) if id_ in self._world.sandboxes]
+        return next((box.name for box in boxes if (box.namespace, box.name) != namespaced_name(pod)), "")
 
     # ---- statuses ----
 
@@ -178,6 +186,9 @@ class Observer:
                 self._witness.blame(f"pod {uid} is {type(worker.state).__name__} and a container of it runs")
 
     def _on_terminating(self, uid: str, pod: Pod, state: Terminating) -> None:
+        wanted = self._wanted.get(uid)
+        if wanted is not None and not is_same_pod(wanted, pod):
+            return  # the UID is another pod's by now
         since = self._wanted.since.get(uid)
         gone = state.reason in (StopReason.REMOVED, StopReason.ORPHANED)
         patience = 0.0 if uid in self._witness.unique else UPDATE_GRACE_SECONDS

@@ -161,12 +161,32 @@ class Scenario:
         self._wanted.put(source, pod)
         return self._said(source, "replaces", pod)
 
+    def move_uid(self) -> Sequence[str]:
+        """A static pod's UID is given to a pod of another name, of the same source or another, and half of the time the
+        name stays, with another UID; the sources whose snapshots changed."""
+        static = [source for source in self._sources if source != API_SOURCE]
+        found = self._one_of([(source, pod) for source, pod in self._spoken_for() if source in static])
+        if found is None:
+            return ()
+        source, old = found
+        self._made += 1
+        other = self._chance.choice(static)
+        self._wanted.drop(source, old)
+        if self._chance.random() < 0.5:
+            again = self.draw_pod(old.metadata.name, f"{old.metadata.name}-{self._made}", source)
+            self._wanted.put(source, again)
+        moved = self.draw_pod(f"p{self._made}", old.metadata.uid, other)
+        self._wanted.put(other, moved)
+        self._said(other, f"has the UID of {old.metadata.name} for", moved)
+        return self._chance.sample(sorted({source, other}), len({source, other}))
+
     def bring_back(self) -> str | None:
         """A pod that was removed is added again under its old UID."""
         self._regrets = False
         names = {pod.metadata.name for _, pod in self._wanted.all()}
         gone = [(source, pod) for source, pod in self._wanted.gone if source in self._sources]
-        found = self._one_of([(source, pod) for source, pod in gone[-2:] if pod.metadata.name not in names])
+        gone = [(source, pod) for source, pod in gone[-2:] if self._wanted.get(pod.metadata.uid) is None]
+        found = self._one_of([(source, pod) for source, pod in gone if pod.metadata.name not in names])
         if found is None or len(names) >= PODS_MAX or found[1].metadata.deletion_timestamp:
             return None
         self._wanted.put(*found)

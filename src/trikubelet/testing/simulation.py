@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trikubelet.app.node import Node
+    from trikubelet.core.containers.volume_files import Files
     from trikubelet.model import k8s
 
 BOUNDS = Bounds(
@@ -134,6 +135,8 @@ class Life(trio.abc.Instrument):
     converge_seconds_max = CONVERGE_SECONDS_MAX
     notices_seconds_max = NOTICES_SECONDS_MAX
     bounds = BOUNDS
+    moves_share = 0.0
+    """The share of events after which a UID moves; 0 draws nothing."""
     described: k8s.Node | None = None
     """The node's object as long as no cluster has one."""
 
@@ -160,6 +163,7 @@ class Life(trio.abc.Instrument):
         self.agent_scope = trio.CancelScope()
         self.runtime: MemoryRuntime | None = None
         self.kills = random.Random(f"kills {seed}")  # noqa: S311 - a simulation's seed; drawn apart
+        self.moves = random.Random(f"moves {seed}")  # noqa: S311 - a simulation's seed; drawn apart
         self.kill_downtime = 0.0
         self.calm_at = math.inf
         self._agents = 0
@@ -263,6 +267,9 @@ class Life(trio.abc.Instrument):
             if self.observer is not None:
                 self.observer.check_bounds()
             self._happen()
+            if self.moves_share and self.moves.random() < self.moves_share:
+                for source in self.scenario.move_uid():
+                    self._publish(source)
             self._publish(self.settings.happen())
             self._let_deleted_go()
 
@@ -373,7 +380,7 @@ class Life(trio.abc.Instrument):
             if unlike:
                 return unlike
         for lent in self.lent:
-            if outdated := lent.outdated(self.volumes.files):
+            if outdated := lent.outdated(self._volumes_of(wanted)):
                 return outdated
         for what, found in {
             "pod directories": frozenset(self.files.pods),
@@ -386,6 +393,17 @@ class Life(trio.abc.Instrument):
             if found - uids:
                 return f"{what} of orphaned pods are left: {', '.join(sorted(found - uids))}"
         return None
+
+    def _volumes_of(self, wanted: Sequence[k8s.Pod]) -> dict[str, Files]:
+        """The files of the volumes, by path, but for those that no wanted pod of the UID has: one whose UID was moved
+        left them on the disk, of which no runtime says whose it is, and they go with the UID's last pod."""
+        named = {pod.metadata.uid: {volume.name for volume in pod.spec.volumes} for pod in wanted}
+        found = {}
+        for path, files in self.volumes.files.items():
+            _, _, uid, _, name = path.split("/")
+            if name in named.get(uid, {name}):
+                found[path] = files
+        return found
 
 
 def _count_tasks() -> int:

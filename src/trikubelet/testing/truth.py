@@ -94,8 +94,8 @@ def unlike(world: World, pod: Pod, calm_at: float, *, ambiguous: bool = False) -
         return None
     if ambiguous and not running and not ready:
         return None
-    if len(ready) != 1:
-        return f"pod {name} has {len(ready)} ready sandboxes"
+    if [one.name for one in ready] != [name]:
+        return f"pod {name} has {len(ready)} ready sandboxes, of {', '.join(one.name for one in ready) or 'nobody'}"
     if cause_of(pod) is not None:
         return _stands_still(world, pod, calm_at, ambiguous=ambiguous)  # what is there at this moment says nothing
     init = pod.spec.init_containers

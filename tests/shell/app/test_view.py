@@ -236,12 +236,25 @@ async def test_a_disk_that_does_not_tell_what_logs_there_are_keeps_nobody_waitin
             await view.log("default", "web", "main", previous=False)
 
 
+class Workers(list["PodWorker"]):
+    """Workers, none of which has the UID of another pod."""
+
+    def has_another(self, _: Pod) -> bool:
+        return False
+
+    def earlier_of_uid(self, _: Pod) -> None:
+        return None
+
+    def waits_because(self, _: Pod) -> str:
+        return ""
+
+
 class Parts:
     """The parts of a node that the view looks at, each set by hand."""
 
     def __init__(self, *pods: Pod) -> None:
         self.desired = list(pods)
-        self.workers: list[PodWorker] = []
+        self.workers = Workers()
         self.files = MemoryPodFiles()
         self.cache = PodCache()
         self.statuses = PodStatuses()

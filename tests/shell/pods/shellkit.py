@@ -304,8 +304,9 @@ class NothingThere:
         self.has_listed = True
         self.failing_since = None
 
-    def pod(self, _: str) -> None:
-        """Nothing to see."""
+    def pod(self, uid: str) -> PodRecord | None:
+        """What a test said."""
+        return next((one for one in self.records if one.uid == uid), None)
 
     def uids(self) -> list[str]:
         """Nothing to see."""

@@ -399,3 +399,40 @@ async def test_what_exists_already_is_seen_again_before_anything_is_done_to_it(
         await trio.sleep(1)
 
     assert trusts_the_past is (script.sinces[0] == -math.inf)
+
+
+async def test_nobody_has_a_turn_under_a_uid_under_which_another_name_runs(autojump_clock: MockClock) -> None:
+    """It stood in line before anybody knew what runs. It has no worker then, for the orphan needs the UID's."""
+    script, runtime = Script(), NothingThere("moved")
+    runtime.has_listed = False
+    shop, next_one = pod("shop", uid="moved"), pod("shop", uid="next")
+    async with workers_of(script, runtime) as workers:
+        workers.begin(shop)
+        workers.begin(next_one)
+        workers.begin(A)
+        await trio.sleep(1)
+        assert "" == workers.waits_because(shop)
+        runtime.has_listed, runtime.records = True, [PodRecord("moved", "web", "default", (), ())]
+        workers.offer_turns()
+        await trio.sleep(1)
+        assert [] == script.calls
+        assert "what runs under its UID is pod default/web, which has not ended" == workers.waits_because(shop)
+        assert "the pod of UID moved under its name has not ended" == workers.waits_because(next_one)
+
+        assert [[record.uid for record in workers.give_way([shop, A])], ["next", "uid-a"]] == [
+            ["moved"],
+            [worker.pod.metadata.uid for worker in workers],
+        ]
+        workers.offer_turns()
+        await trio.sleep(1)
+        assert {"next"} == {uid for _, _, uid in script.calls}, "what runs under the name web has no worker yet"
+        assert "what an earlier agent began under its name has not ended" == workers.waits_because(A)
+        workers.kill_orphan(orphan_pod("moved", "web", "default"))
+        workers.sync(shop, create=True)
+        assert "its UID is that of pod default/web, which has not ended" == workers.waits_because(shop)
+        runtime.records, script.takes_seconds = [], 0
+        await trio.sleep(5)
+        assert {"next", "moved", "uid-a"} == {uid for _, _, uid in script.calls}
+        runtime.having.clear()
+        workers.begin_again({"moved"})
+        assert "moved" not in workers

@@ -330,6 +330,34 @@ async def test_of_two_files_with_one_pod_the_first_keeps_it_whatever_they_are_ca
         assert [] == bench.faults()
 
 
+async def test_a_pod_that_moves_to_another_file_with_its_uid_is_changed_as_far_as_it_may_be(
+    autojump_clock: MockClock,
+) -> None:
+    def saying(host: str, image: str) -> str:
+        return (
+            manifest("one", image).replace("name: one", "name: one, uid: u}").replace("metadata:\n  ", "metadata: {")
+            + f"  hostname: {host}\n"
+        )
+
+    bench = Bench()
+    bench.directory.write("old.yaml", saying("a", "app:1"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.remove("old.yaml", notify=False)
+        bench.directory.write("new.yaml", saying("a", "app:2"))
+        assert {"one": "app:2"} == await bench.snapshots.next()
+        assert [] == bench.faults()
+
+        bench.directory.remove("new.yaml", notify=False)
+        bench.directory.write("third.yaml", saying("b", "app:3"))
+        assert await bench.snapshots.none_within(50)
+        forbidden = 'Forbidden: the pod "u" runs, and what may not change in it did: spec.hostname'
+        assert [forbidden] == [fault.problem for fault in bench.source.faults()]
+        bench.directory.write("third.yaml", saying("a", "app:3"))
+        assert {"one": "app:3"} == await bench.snapshots.next()
+        assert [] == bench.faults()
+
+
 async def test_after_a_start_a_copy_that_was_refused_does_not_take_the_name_of_the_pod_that_runs(
     autojump_clock: MockClock,
 ) -> None:

@@ -145,6 +145,22 @@ async def test_the_mirror_of_a_static_pod_that_is_ending_is_not_made_anew_and_sh
     assert {"create": 1} == bench.cluster.api.asked
 
 
+async def test_the_mirror_of_a_pod_whose_uid_is_another_pods_by_now_goes_when_the_end_was_shown(
+    autojump_clock: MockClock, nursery: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(static("web"))
+    await nursery.start(bench.mirrors.run)
+    await trio.sleep(1)
+    monkeypatch.setattr(bench.cluster.pod_states, "is_to_begin_again", lambda uid: uid == "h1")
+    bench.static = [static("shop")]
+    await trio.sleep(60)
+    assert ("", True) == (bench.uid("shop"), bool(bench.uid("web")))
+    monkeypatch.undo()
+    await trio.sleep(60)
+
+    assert (True, "") == (bool(bench.uid("shop")), bench.uid("web"))
+
+
 async def test_a_name_that_is_forgotten_meanwhile_is_not_to_be_made_anew_any_more(
     autojump_clock: MockClock, nursery: Any
 ) -> None:

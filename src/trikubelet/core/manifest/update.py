@@ -2,7 +2,8 @@
 
 Without one the edited manifest is another pod, since the UID is made of what it says (``static``). With one it is the
 same pod, whose sandbox and containers are there already, and most of it can only be had by recreating them.
-``core.file_source`` asks, and keeps the pod that it has. (upstream: ValidatePodUpdate)
+``core.file_source`` asks, of one file's pods and of those that moved between files, and keeps the pod that it has.
+(upstream: ValidatePodUpdate)
 """
 
 from __future__ import annotations
