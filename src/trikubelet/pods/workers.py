@@ -3,12 +3,11 @@
 Two rules need sight of more than one pod. A UID lives once: a pod that comes back while its earlier instance still ends
 gets a new worker when that life is over and nothing is left of it. So does a pod of another name that the UID was given
 to: what runs under a UID is of one name for as long as it runs, whichever agent began it, and a worker keeps the pod,
-and the line, that it began with. And static pods that share a full name run one after another: a manifest that was
-edited has a new UID but the same name, and must not start before the older pod has ended (upstream:
-allowStaticPodStart; there the waiting pod polls, here it waits its turn). The rule holds from one life of the agent to
-the next, which upstream's does not: what a manifest brought that was edited while no agent lived is an orphan, and it
-is first in line before anybody knows it. Nobody of that name has a turn before the runtime was listed, nor while
-something of that name runs that has no worker; housekeeping stops that (``kill_orphan``) or begins with it.
+and the line, that it began with. And static pods that share a full name run one after another (``pods.static_turns``).
+That holds from one life of the agent to the next, which upstream's does not: what a manifest brought that was edited
+while no agent lived is an orphan, and it is first in line before anybody knows it. Nobody of that name has a turn
+before the runtime was listed, nor while something of that name runs that has no worker; housekeeping stops that
+(``kill_orphan``) or begins with it.
 
 Everything that asks is synchronous and never blocks; the tasks live in the pods nursery passed to ``run``.
 """
@@ -17,19 +16,19 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from trikubelet.core import lifecycle
 from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync, Syncing, Terminated, Terminating
-from trikubelet.core.names import full_name, is_same_pod, is_static, namespaced_name, object_ref
+from trikubelet.core.names import is_same_pod, is_static, namespaced_name, object_ref
 from trikubelet.core.orphans import earlier_versions, may_be_of_api_server
 from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.instant import instant
 from trikubelet.kit.listeners import Listeners
+from trikubelet.pods.static_turns import StaticTurns
 from trikubelet.pods.worker import PodWorker
 
 if TYPE_CHECKING:
@@ -52,10 +51,9 @@ What they left is gone after a few minutes, but for what cannot be removed."""
 
 
 class PodWorkers:
-    """Owns which UIDs have a worker, whose turn it is among static pods of one name, which pods are to begin although
-    an earlier instance of theirs left what cannot be removed, which began before anybody knew what runs under their
-    UIDs, and which ended beside an invalid manifest, so that nothing of them is kept for it
-    (``ports.PodDeletionSafetyProvider``).
+    """Owns which UIDs have a worker, which pods are to begin although an earlier instance of theirs left what cannot be
+    removed, which began before anybody knew what runs under their UIDs, and which ended beside an invalid manifest, so
+    that nothing of them is kept for it (``ports.PodDeletionSafetyProvider``).
 
     ``began``: a pod got a worker, and nothing of it ran before; ``finished``: a pod's worker did."""
 
@@ -74,7 +72,7 @@ class PodWorkers:
         self._bounds = bounds
         self._chance = chance
         self._workers: dict[str, PodWorker] = {}
-        self._turns: dict[str, deque[tuple[PodWorker, trio.Event]]] = {}
+        self._turns = StaticTurns(self._is_running, self._has_predecessor)
         self._tasks = BackgroundTasks()
         self._synced = False
         self._wanted: Collection[str] = ()
@@ -130,7 +128,7 @@ class PodWorkers:
             self._leftovers.add(uid)  # its content may go now, which stayed as long as the pod was desired
         elif isinstance(worker.state, Finished):
             self._notify_finished(worker)
-        self._offer_turns(full_name(worker.pod))
+        self._turns.offer_beside(worker)
 
     def reject(self, pod: Pod) -> None:
         """The node rejects this pod, which has no worker: nothing of it is ever started."""
@@ -160,7 +158,8 @@ class PodWorkers:
                 found.append(earlier)
                 worker = self._workers.pop(uid, None)
                 if worker is not None:
-                    self._release(worker)
+                    worker.over.set()
+                    self._turns.leave(worker)
         self._begun_unlisted.clear()
         return found
 
@@ -237,15 +236,11 @@ class PodWorkers:
         self._note_beginning(pod, state)
         if not self._runtime_pods.has_listed:
             self._begun_unlisted.add(pod.metadata.uid)
-        turn = trio.Event()
-        if isinstance(state, Terminating):  # an orphan: whoever waits under its name waits for its end
-            self._turns.setdefault(full_name(pod), deque()).appendleft((worker, turn))
-            turn.set()
+        turn = None
+        if isinstance(state, Terminating):
+            self._turns.go_first(worker)
         elif is_static(pod) and isinstance(state, Starting | Syncing):
-            self._turns.setdefault(full_name(pod), deque()).append((worker, turn))
-            self._offer_turns(full_name(pod))
-        else:
-            turn.set()
+            turn = self._turns.stand(worker)
         self._tasks.start_soon(self._live, worker, turn, leaving)
 
     def _note_beginning(self, pod: Pod, state: lifecycle.State) -> None:
@@ -254,16 +249,15 @@ class PodWorkers:
         if isinstance(state, Starting):
             self.began.notify(pod)
 
-    async def _live(self, worker: PodWorker, turn: trio.Event, leaving: Sequence[PodWorker]) -> None:
-        # A manifest that was edited brings another UID under the name of the pod that still ends: their mirror pod, log
-        # links and host ports are the same. So the second waits for the first, as in upstream's pod workers.
-        await turn.wait()
+    async def _live(self, worker: PodWorker, turn: trio.Event | None, leaving: Sequence[PodWorker]) -> None:
+        if turn is not None:
+            await turn.wait()
         if worker.over.is_set():
             return  # it gave way before it began
         await self._make_way(worker, leaving)
         await worker.live()
         assert isinstance(worker.state, Finished)
-        self._end_turn(worker)
+        self._turns.leave(worker)
         if worker.statistics().syncs:  # a pod that never began was finished by ``stop``, which notified
             self._notify_finished(worker)
 
@@ -298,27 +292,13 @@ class PodWorkers:
         """The same UID is wanted again, and its new instance knows nothing of the one before."""
         uid = ended.pod.metadata.uid
         self._figures.restarted[is_static(ended.pod)] += 1
-        self._end_turn(ended)
+        self._turns.leave(ended)
         self._syncer.forget(uid)
         del self._workers[uid]
 
     def offer_turns(self) -> None:
         """Who waits for what an earlier agent began may go on when that has ended, by whomever it was stopped."""
-        for name in self._turns:
-            self._offer_turns(name)
-
-    def _offer_turns(self, name: str) -> None:
-        """Let the first in line go, and everyone in line who will start nothing any more."""
-        line = self._turns.get(name)
-        if line is None:
-            return
-        # What an earlier agent began comes before what never ran, in whatever order they were brought.
-        line = deque(sorted(line, key=lambda one: not (one[1].is_set() or self._is_running(one[0]))))
-        self._turns[name] = line
-        for place, (worker, turn) in enumerate(line):
-            is_next = place == 0 and (turn.is_set() or not self._has_predecessor(worker))
-            if is_next or not isinstance(worker.state, Starting | Syncing):
-                turn.set()
+        self._turns.offer()
 
     def _is_running(self, worker: PodWorker) -> bool:
         return self._runtime_pods.is_running(worker.pod.metadata.uid)
@@ -336,30 +316,10 @@ class PodWorkers:
         # this pod runs, so it must not be waited for.
         return not all(may_be_of_api_server(one) and self._is_running(worker) for one in earlier)
 
-    def _release(self, worker: PodWorker) -> None:
-        """It stands in line, and never begins."""
-        worker.over.set()
-        for entry in self._turns[full_name(worker.pod)]:
-            if entry[0] is worker:
-                entry[1].set()
-        self._end_turn(worker)
-
     def _is_workers(self, record: PodRecord) -> bool:
         """Whether what runs is of a pod that has a worker, by its name, too."""
         worker = self._workers.get(record.uid)
         return worker is not None and namespaced_name(worker.pod) == (record.namespace, record.name)
-
-    def _end_turn(self, worker: PodWorker) -> None:
-        name = full_name(worker.pod)
-        line = self._turns.get(name)
-        if line is None:
-            return
-        left = deque(entry for entry in line if entry[0] is not worker)
-        if left:
-            self._turns[name] = left
-            self._offer_turns(name)
-        else:
-            del self._turns[name]
 
     # ---- what others decide by ----
 
@@ -376,7 +336,7 @@ class PodWorkers:
         made it. None for a pod that has begun, and where an end of this agent's own left it."""
         uid = pod.metadata.uid
         worker = self._workers.get(uid)
-        if worker is not None and not (uid in self._begun_unlisted and self._waits(worker)):
+        if worker is not None and not (uid in self._begun_unlisted and self._turns.waits(worker)):
             return None
         if uid in self._despite_leftovers or not self._runtime_pods.has_listed:
             return None
@@ -384,10 +344,6 @@ class PodWorkers:
         if record is None or not record.name:
             return None
         return None if (record.namespace, record.name) == namespaced_name(pod) else record
-
-    def _waits(self, worker: PodWorker) -> bool:
-        """Whether it stands in line, and has not had its turn."""
-        return any(one is worker and not turn.is_set() for one, turn in self._turns.get(full_name(worker.pod), ()))
 
     def waits_because(self, pod: Pod) -> str:
         """For whose end a wanted pod waits before anything of it is started; "" for one that does not."""
@@ -399,9 +355,9 @@ class PodWorkers:
             return ""
         if not is_same_pod(worker.pod, pod):
             return f"its UID is that of pod {object_ref(worker.pod)}, which has not ended"
-        if not self._waits(worker) or not self._runtime_pods.has_listed:
+        if not self._turns.waits(worker) or not self._runtime_pods.has_listed:
             return ""
-        first, _ = self._turns[full_name(pod)][0]
+        first = self._turns.first(worker)
         which = "what an earlier agent began" if first is worker else f"the pod of UID {first.pod.metadata.uid}"
         return f"{which} under its name has not ended"
 
