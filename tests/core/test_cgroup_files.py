@@ -103,14 +103,17 @@ def test_version_2_is_read_whole() -> None:
 
 
 @pytest.mark.parametrize(("version", "texts"), [(1, V1), (2, V2)])
-def test_where_nothing_is_throttled_nothing_is_said_of_it(version: int, texts: dict[str, bytes]) -> None:
-    read = files(version, Depth.METRICS, has_quota=False)
-    found = usage(version, {name: texts[name] for _, name in read if name in texts}, 42, has_quota=False)
+def test_where_nothing_is_limited_nothing_is_throttled_and_no_limit_is_hit(
+    version: int, texts: dict[str, bytes]
+) -> None:
+    read = files(version, Depth.METRICS, frozenset())
+    found = usage(version, {name: texts[name] for _, name in read if name in texts}, 42, frozenset())
 
     whole = usage(version, texts, 42)
     assert whole is not None
-    assert replace(whole, periods=None, throttled_periods=None, throttled_ns=None) == found
-    assert (1, 0)[version - 1] == len(files(version, Depth.METRICS)) - len(read), "version 1 has a file for that alone"
+    hits = 0 if version == 1 else whole.limit_hits
+    assert replace(whole, periods=None, throttled_periods=None, throttled_ns=None, limit_hits=hits) == found
+    assert (2, 0)[version - 1] == len(files(version, Depth.METRICS)) - len(read), "version 1 has files for that alone"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from trikubelet.host.tree_size import tree_size
 from trikubelet.model.usage import Depth, FsUsage, Interface, NodeGauges, PodGauges, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence, Set
 
     from trikubelet.model.usage import PodPlace
     from trikubelet.ports import Clock
@@ -66,13 +66,13 @@ class HostGauges:
         }
         network = () if depth is Depth.LOAD else self._network(groups.values())
         groups.pop(place.sandbox, None)
-        read = ((id_, self._usage(group, depth, has_quota=place.has_quota)) for id_, group in groups.items())
-        whole = self._usage(own, depth, has_quota=place.has_quota)
+        read = ((id_, self._usage(group, depth, place.limited)) for id_, group in groups.items())
+        whole = self._usage(own, depth, place.limited)
         return PodGauges(whole, {id_: used for id_, used in read if used is not None}, network)
 
     def cgroup(self, path: str, depth: Depth) -> Usage | None:
         """One cgroup by its path below the root of the trees; None where there is none."""
-        return self._usage(path.strip("/"), depth, has_quota=True)
+        return self._usage(path.strip("/"), depth, cgroup_files.LIMITABLE)
 
     def own_cgroup(self) -> str:
         """The path of the cgroup this process is in; ``/`` where it has none of its own."""
@@ -136,13 +136,13 @@ class HostGauges:
 
     # ---- cgroups ----
 
-    def _usage(self, path: str, depth: Depth, *, has_quota: bool) -> Usage | None:
+    def _usage(self, path: str, depth: Depth, limited: Set[str]) -> Usage | None:
         at_ns = self._clock.now_ns()
         texts = {}
-        for controller, file in cgroup_files.files(self._version, depth, has_quota=has_quota):
+        for controller, file in cgroup_files.files(self._version, depth, limited):
             if (tree := self._trees.get(controller)) is not None and (text := _read(f"{tree}/{path}/{file}")):
                 texts[file] = text
-        return cgroup_files.usage(self._version, texts, at_ns, has_quota=has_quota)
+        return cgroup_files.usage(self._version, texts, at_ns, limited)
 
     def _children(self, path: str) -> list[str]:
         # Of version 1 the tree of pids has the fewest files of its own, and so the shortest list.

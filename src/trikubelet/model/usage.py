@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Set
 
 
 class Depth(Enum):
@@ -141,12 +141,12 @@ class ImageStores(NamedTuple):
 
 class PodPlace(NamedTuple):
     """Where a pod's cgroups are: the pod's own, as path components, and ids of its sandbox and containers, whose
-    cgroups lie in it. ``has_quota``: whether any of them may have a limit of processors."""
+    cgroups lie in it. ``limited``: which of ``cpu`` and ``memory`` any of them may have a limit of."""
 
     cgroup: tuple[str, ...]
     sandbox: str
     containers: tuple[str, ...]
-    has_quota: bool = True
+    limited: Set[str] = frozenset({"cpu", "memory"})
 
 
 class PodGauges(NamedTuple):

@@ -180,9 +180,10 @@ def _named(cgroup: str, pod: PodUsed | None = None, one: ContainerUsed | None = 
 
 
 def _family(series: _Series, subjects: Sequence[_Subject]) -> Family:
-    name, more = series.name, series.more
-    measured = ((subject, series.of(subject.usage)) for subject in subjects)
-    samples = [sample(name, s.named + more, value, s.usage.at_ns) for s, value in measured if value is not None]
+    name, more, of = series.name, series.more, series.of
+    samples = [
+        sample(name, s.named + more, value, s.usage.at_ns) for s in subjects if (value := of(s.usage)) is not None
+    ]
     return Family(name, series.kind, series.help, samples)
 
 

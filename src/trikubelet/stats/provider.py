@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
-from trikubelet.core.containers.amounts import any_limited
+from trikubelet.core.containers.amounts import limited
 from trikubelet.core.containers.cgroups import class_cgroup, pod_cgroup, spell
 from trikubelet.core.eviction.observations import PODS
 from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED
@@ -179,7 +179,7 @@ class StatsProvider:
         path = spell(pod_cgroup(pod, self._facts.cgroup_root), self._facts.cgroup_driver)
         sandbox = "" if seen.ready_sandbox is None else seen.ready_sandbox.id
         ids = tuple(one.id for one in seen.running)
-        return PodPlace(tuple(path.strip("/").split("/")), sandbox, ids, has_quota=any_limited(pod, "cpu"))
+        return PodPlace(tuple(path.strip("/").split("/")), sandbox, ids, limited(pod))
 
     async def _container_stats(self) -> tuple[dict[str, ContainerStats], str]:
         """What the runtime says of containers, by their ids; and why it says nothing."""

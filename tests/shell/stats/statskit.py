@@ -11,7 +11,7 @@ from core.statskit import DISK, machine
 from trikubelet.model.usage import PodGauges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Sequence, Set
 
     from trikubelet.model.usage import Depth, FsUsage, NodeGauges, PodPlace, Usage
 
@@ -27,11 +27,11 @@ class FakeGauges:
     so_far: dict[str, tuple[int, int]] = field(default_factory=dict)
     own: str = "/"
     asked: Counter[str] = field(default_factory=Counter)
-    quotas: list[bool] = field(default_factory=list)
+    limited: list[Set[str]] = field(default_factory=list)
 
     def pods(self, places: Sequence[PodPlace], depth: Depth) -> Sequence[PodGauges]:
         self.asked[depth.value] += 1
-        self.quotas = [place.has_quota for place in places]
+        self.limited = [place.limited for place in places]
         found = []
         for place in places:
             path = "/".join(place.cgroup)

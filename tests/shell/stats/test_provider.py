@@ -103,11 +103,16 @@ async def test_where_cgroups_tell_everything_the_runtime_is_not_asked_for_the_lo
 
 
 @pytest.mark.parametrize(
-    ("limited", "whole", "has_quota"),
-    [({}, {}, False), ({"memory": "1Gi"}, {}, False), ({"cpu": "1"}, {}, True), ({}, {"cpu": "1"}, True)],
+    ("limited", "whole", "wanted"),
+    [
+        ({}, {}, set()),
+        ({"memory": "1Gi"}, {}, {"memory"}),
+        ({"cpu": "1"}, {"memory": "1Gi"}, {"cpu", "memory"}),
+        ({}, {"cpu": "1"}, {"cpu"}),
+    ],
 )
-async def test_throttling_is_read_where_the_pod_or_a_container_has_a_limit(
-    limited: dict[str, str], whole: dict[str, str], has_quota: bool
+async def test_what_limits_led_to_is_read_where_the_pod_or_a_container_has_one(
+    limited: dict[str, str], whole: dict[str, str], wanted: set[str]
 ) -> None:
     app = container("app", resources=k8s.ResourceRequirements(limits=limited))
     bench = with_cgroups()
@@ -115,7 +120,7 @@ async def test_throttling_is_read_where_the_pod_or_a_container_has_a_limit(
     async with bench.provider() as provider:
         await provider.snapshot(Depth.METRICS)
 
-    assert [has_quota] == bench.gauges.quotas
+    assert [wanted] == bench.gauges.limited
 
 
 @pytest.mark.parametrize("depth", Depth)

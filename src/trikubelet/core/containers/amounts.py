@@ -14,7 +14,7 @@ from trikubelet.core.restarts import is_sidecar
 from trikubelet.model import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Set
 
     from trikubelet.model.k8s import Container, Pod, ResourceRequirements
 
@@ -62,10 +62,10 @@ def all_limited(pod: Pod, resource: str) -> bool:
     return all(of_container(container, "limits", resource) for container in all_containers(pod))
 
 
-def any_limited(pod: Pod, resource: str) -> bool:
-    """Whether the pod, or any container of it, states a limit of that resource."""
+def limited(pod: Pod) -> Set[str]:
+    """The resources of which the pod, or any container of it, states a limit."""
     stated = (pod.spec.resources, *(container.resources for container in all_containers(pod)))
-    return any(one is not None and resource in one.limits for one in stated)
+    return {resource for one in stated if one is not None for resource in one.limits}
 
 
 def of_containers(pod: Pod, kind: Kind, resource: str) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.model.usage import Depth, DeviceIo, Pressure, Stall, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Set
 
 Texts = dict[str, bytes]
 CONTROLLERS: Final = ("cpu", "cpuacct", "memory", "pids", "blkio")
@@ -26,13 +26,15 @@ _WATCHERS: Final = "crio-conmon-"
 UNLIMITED: Final = 1 << 62
 """From here on a limit of version 1 is none: it writes the largest number of pages there could be."""
 
-_V1_THROTTLING: Final = ("cpu", "cpu.stat")
+LIMITABLE: Final = frozenset({"cpu", "memory"})
+_V1_OF_LIMITS: Final = frozenset({("cpu", "cpu.stat"), ("memory", "memory.failcnt")})
+"""They tell how often a limit was met, and nothing else; by what is limited, which is the controller's name."""
 _V1_LOAD: Final = (("cpuacct", "cpuacct.usage"), ("memory", "memory.usage_in_bytes"), ("memory", "memory.stat"))
 _V1_METRICS: Final = (
     *_V1_LOAD,
     ("pids", "pids.current"),
     ("cpuacct", "cpuacct.stat"),
-    _V1_THROTTLING,
+    ("cpu", "cpu.stat"),
     *(("memory", f"memory.{name}") for name in ("max_usage_in_bytes", "kmem.usage_in_bytes", "failcnt", "oom_control")),
     ("blkio", "blkio.throttle.io_service_bytes_recursive"),
     ("blkio", "blkio.throttle.io_serviced_recursive"),
@@ -57,19 +59,19 @@ _FILES: Final = {
 }
 
 
-def files(version: int, depth: Depth, *, has_quota: bool = True) -> tuple[tuple[str, str], ...]:
+def files(version: int, depth: Depth, limited: Set[str] = LIMITABLE) -> tuple[tuple[str, str], ...]:
     """Controller and name of each file to read; with version 2 there is one tree, and no controller's name.
-    ``has_quota``: whether anything limits the time of processors. Without it nothing is ever throttled, and version 1
-    has a file for that alone."""
+    ``limited``: which of ``LIMITABLE`` may be. Without a limit of processors nothing is ever throttled, and without one
+    of memory none is hit."""
     found = _FILES.get((version, depth), ())
-    return found if has_quota else tuple(one for one in found if one != _V1_THROTTLING)
+    return tuple(one for one in found if one not in _V1_OF_LIMITS or one[0] in limited)
 
 
-def usage(version: int, texts: Mapping[str, bytes], at_ns: int, *, has_quota: bool = True) -> Usage | None:
-    """What the files say, None where they are no cgroup's. ``at_ns``: when they were read; ``has_quota``: as they were
+def usage(version: int, texts: Mapping[str, bytes], at_ns: int, limited: Set[str] = LIMITABLE) -> Usage | None:
+    """What the files say, None where they are no cgroup's. ``at_ns``: when they were read; ``limited``: as they were
     chosen by."""
     try:
-        return _v1(texts, at_ns) if version == 1 else _v2(texts, at_ns, has_quota=has_quota)
+        return _v1(texts, at_ns, limited) if version == 1 else _v2(texts, at_ns, limited)
     except (KeyError, ValueError):  # gone, or half gone, while it was read
         return None
 
@@ -85,7 +87,7 @@ def container_cgroup(names: Iterable[str], container_id: str) -> str | None:
     )
 
 
-def _v1(texts: Mapping[str, bytes], at_ns: int) -> Usage:
+def _v1(texts: Mapping[str, bytes], at_ns: int, limited: Set[str]) -> Usage:
     memory, usage_bytes = _Pairs(texts["memory.stat"]), int(texts["memory.usage_in_bytes"])
     cpu, cpuacct = _Pairs(texts.get("cpu.stat", b"")), _Pairs(texts.get("cpuacct.stat", b""))
     limit = memory[b"hierarchical_memory_limit"]
@@ -111,7 +113,7 @@ def _v1(texts: Mapping[str, bytes], at_ns: int) -> Usage:
         peak_bytes=_number(texts, "memory.max_usage_in_bytes"),
         kernel_bytes=_number(texts, "memory.kmem.usage_in_bytes"),
         swap_limit_bytes=None if swap_limit is None or swap_limit >= UNLIMITED else swap_limit,
-        limit_hits=_number(texts, "memory.failcnt"),
+        limit_hits=_number(texts, "memory.failcnt") if "memory" in limited else 0,
         oom_kills=_Pairs(texts.get("memory.oom_control", b"")).get(b"oom_kill"),
         io=_blkio(
             texts.get("blkio.throttle.io_service_bytes_recursive", b""),
@@ -120,10 +122,10 @@ def _v1(texts: Mapping[str, bytes], at_ns: int) -> Usage:
     )
 
 
-def _v2(texts: Mapping[str, bytes], at_ns: int, *, has_quota: bool) -> Usage:
+def _v2(texts: Mapping[str, bytes], at_ns: int, limited: Set[str]) -> Usage:
     memory, usage_bytes = _Pairs(texts["memory.stat"]), int(texts["memory.current"])
     cpu = _Pairs(texts["cpu.stat"])
-    quota = cpu if has_quota else _Pairs(b"")
+    quota = cpu if "cpu" in limited else _Pairs(b"")
     throttled = quota.get(b"throttled_usec")
     events = _Pairs(texts.get("memory.events", b""))
     found = {
