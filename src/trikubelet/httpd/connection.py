@@ -221,7 +221,10 @@ class HttpConnection:
 
         # The response is half out; only a broken connection can still say that it is not whole.
         def say(error: Exception) -> None:
-            log.error("%s %s failed while it was sent", request.method, request.path, exc_info=error)
+            if isinstance(error, OSError):  # of what is read to be sent, a log say; no bug
+                log.warning("%s %s: cut in the middle of the answer: %s", request.method, request.path, error)
+            else:
+                log.error("%s %s failed while it was sent", request.method, request.path, exc_info=error)
 
         ended = False
         async with trio.open_nursery() as nursery:

@@ -203,13 +203,25 @@ async def test_a_stream_that_is_not_even_read_is_closed(autojump_clock: MockCloc
     assert lines.closed
 
 
+@pytest.mark.parametrize(
+    ("failure", "line", "has_traceback"),
+    [
+        (OSError("the disk is gone"), "GET /log: cut in the middle of the answer: the disk is gone", False),
+        (ValueError("a bug"), "GET /log failed while it was sent", True),
+    ],
+)
 async def test_a_stream_that_fails_ends_without_its_last_chunk_and_is_logged(
-    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+    failure: Exception,
+    line: str,
+    autojump_clock: MockClock,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    has_traceback: bool,
 ) -> None:
     async def handler(_request: Request) -> Response:
         async def broken() -> AsyncIterator[bytes]:
             yield b"half"
-            raise OSError("the disk is gone")
+            raise failure
 
         return Response(200, {}, broken())
 
@@ -218,7 +230,7 @@ async def test_a_stream_that_fails_ends_without_its_last_chunk_and_is_logged(
         told = await everything(client)
 
     assert told.endswith(b"4\r\nhalf\r\n")
-    assert "GET /log failed while it was sent" in caplog.text
+    assert [(line, has_traceback)] == [(one.getMessage(), bool(one.exc_info)) for one in caplog.records]
 
 
 class FailsAsItsClientLeaves:
@@ -252,7 +264,7 @@ async def test_a_stream_that_fails_as_its_client_leaves_ends_nothing_but_itself(
         told = await everything(client)
 
     assert [b"200"] == statuses(told)
-    assert "GET /log failed while it was sent" in caplog.text
+    assert "GET /log: cut in the middle of the answer: the disk is gone" in caplog.text
 
 
 async def test_head_has_the_headers_of_get_and_no_body(autojump_clock: MockClock) -> None:
