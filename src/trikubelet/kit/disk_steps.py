@@ -76,7 +76,7 @@ class DiskSteps:
             closes = not self._is_taken and not self._has_left and bool(self._open)
             self._has_left = True
         if closes:
-            self._threads.run_aside(self._close_all)
+            self._threads.run_aside(self._directory, self._close_all)
 
     def _in_turn(self, step: Callable[[], T]) -> T:
         if not self._take_turn():

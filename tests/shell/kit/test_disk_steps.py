@@ -92,6 +92,50 @@ async def test_a_step_that_takes_too_long_is_an_error_that_names_the_directory(m
     work.let_go.set()
 
 
+class HangsToClose(Hanging):
+    """A file that is closed when it is let go."""
+
+    def close(self) -> None:
+        self()
+
+
+async def test_files_that_hang_when_they_are_closed_have_their_owners_threads_and_no_more() -> None:
+    threads, files = ThreadShares("test"), [HangsToClose() for _ in range(EACH_MAX + 2)]
+    readers: list[DiskSteps] = []
+    for file in files:
+        steps = DiskSteps(threads, "/hangs")
+        await steps.run(partial(steps.keep, file))
+        readers.append(steps)
+    said: list[str] = []
+    async with trio.open_nursery() as nursery:
+        for steps in readers:
+            steps.leave()
+        for file in files[:EACH_MAX]:
+            await trio.to_thread.run_sync(file.began.wait)
+        nursery.start_soon(threads.run, "/hangs", partial(said.append, "at last"))
+        await wait_all_tasks_blocked()
+        assert [True] * EACH_MAX + [False] * 2 == [file.began.is_set() for file in files]
+        assert "another" == await threads.run("/else", lambda: "another")
+        assert not said
+        for file in files:
+            file.let_go.set()
+    await trio.to_thread.run_sync(files[-1].ended.wait)
+
+    assert ["at last"] == said
+
+
+async def test_what_an_owner_had_open_is_closed_though_too_many_others_hang() -> None:
+    threads, one, file = ThreadShares("test", owners_max=1), Hanging(), Closed()
+    steps = DiskSteps(threads, "/quiet")
+    await steps.run(partial(steps.keep, file))
+    await given_up(threads, "/hangs", one)
+
+    steps.leave()
+    await trio.to_thread.run_sync(file.closed.wait)
+
+    one.let_go.set()
+
+
 async def test_an_owner_whose_threads_all_hang_keeps_no_other_waiting_and_is_waited_for_itself() -> None:
     threads, works = ThreadShares("test"), [Hanging() for _ in range(EACH_MAX)]
     for work in works:
