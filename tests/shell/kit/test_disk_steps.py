@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from shell.threadkit import Hanging, no_threads
-from trikubelet.kit.disk_steps import DiskSteps
+from trikubelet.kit.disk_steps import DiskSteps, DiskUnavailable
 from trikubelet.kit.thread_shares import EACH_MAX, ThreadShares
 
 
@@ -70,6 +70,7 @@ async def test_what_a_step_has_open_that_was_given_up_is_closed_by_it_and_not_be
     assert not file.by
     with pytest.raises(OSError, match="has not ended yet") as raised:
         await steps.run(lambda: 1)
+    assert isinstance(raised.value, DiskUnavailable)
     assert errno.EBUSY == raised.value.errno
 
     work.let_go.set()
@@ -83,13 +84,32 @@ async def test_a_step_that_takes_too_long_is_an_error_that_names_the_directory(m
     async with trio.open_nursery() as nursery:
 
         async def read() -> None:
-            with pytest.raises(TimeoutError, match="did not answer within 10 s: '/dir'"):
+            with pytest.raises(DiskUnavailable, match="did not answer within 10 s: '/dir'"):
                 await steps.run(work)
 
         nursery.start_soon(read)
         await trio.to_thread.run_sync(work.began.wait)
         mock_clock.jump(10)
     work.let_go.set()
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EAGAIN, errno.EBUSY, errno.ETIMEDOUT])
+async def test_what_a_step_raises_is_the_disks_answer(number: int) -> None:
+    answer = OSError(number, "of the disk", "/dir/file")
+
+    def step() -> None:
+        raise answer
+
+    with pytest.raises(OSError, match="of the disk") as raised:
+        await DiskSteps(ThreadShares("test"), "/dir").run(step)
+    assert answer is raised.value
+
+
+async def test_without_a_thread_to_be_had_the_disk_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_threads(monkeypatch)
+    with pytest.raises(DiskUnavailable, match="no thread can be started: '/dir'") as raised:
+        await DiskSteps(ThreadShares("test"), "/dir").run(lambda: 1)
+    assert errno.EAGAIN == raised.value.errno
 
 
 class HangsToClose(Hanging):
