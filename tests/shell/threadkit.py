@@ -48,7 +48,7 @@ class AtOnce(ThreadShares):
             await trio.sleep_forever()
         return work()
 
-    def run_aside(self, work: Callable[[], object]) -> None:
+    def run_aside(self, owner: str, work: Callable[[], object]) -> None:
         work()
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import threading
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -37,6 +38,18 @@ class Closeable(Protocol):
 C = TypeVar("C", bound=Closeable)
 
 
+class DiskUnavailable(OSError):
+    """The disk was not asked, or has not answered: nothing is known of what is on it. The error's number says why: it
+    takes too long (ETIMEDOUT), there is no thread (EAGAIN), or an earlier step goes on (EBUSY)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """The disk has answered: a step raised this."""
+
+    error: OSError
+
+
 class DiskSteps:
     """Owns what one reader has open. The lock is held for no longer than it takes to look at two flags."""
 
@@ -50,14 +63,20 @@ class DiskSteps:
         self._has_left = False
 
     async def run(self, step: Callable[[], T]) -> T:
-        """Do one step. Raises what it raises, and OSError: TimeoutError where the disk does not answer in time. When
-        that, or a cancellation, gave a step up that goes on, there is no other (EBUSY)."""
+        """Do one step. Raises what it raises, and DiskUnavailable. When the disk was too slow, or a cancellation gave a
+        step up, it goes on, and there is no other."""
         try:
-            return await disk_in_time(
+            done = await disk_in_time(
                 DISK_SECONDS_MAX, partial(self._threads.run, self._directory, partial(self._in_turn, step))
             )
-        except TimeoutError as error:
-            raise OSError(errno.ETIMEDOUT, error.strerror, error.filename or self._directory) from error
+        except OSError as error:
+            raise DiskUnavailable(error.errno, error.strerror, error.filename or self._directory) from error
+        if isinstance(done, _Failed):
+            try:
+                raise done.error
+            finally:
+                del done  # else the error's frames would hold the error
+        return done
 
     def keep(self, thing: C) -> C:
         """Have it closed at the end, unless ``close`` does before. For steps, as ``close``."""
@@ -71,18 +90,21 @@ class DiskSteps:
             thing.close()
 
     def leave(self) -> None:
-        """Nothing more is read: what is open is closed, in a thread. Idempotent, and waits for nothing."""
+        """Nothing more is read: what is open is closed, in a thread. Idempotent, and waits for nothing. A step that was
+        given up closes it when it ends; so what a step does is bounded, whatever is on the disk."""
         with self._turn:
             closes = not self._is_taken and not self._has_left and bool(self._open)
             self._has_left = True
         if closes:
-            self._threads.run_aside(self._close_all)
+            self._threads.run_aside(self._directory, self._close_all)
 
-    def _in_turn(self, step: Callable[[], T]) -> T:
+    def _in_turn(self, step: Callable[[], T]) -> T | _Failed:
         if not self._take_turn():
             raise OSError(errno.EBUSY, "what was begun before has not ended yet", self._directory)
         try:
             return step()
+        except OSError as error:
+            return _Failed(error)
         finally:
             if self._give_turn():
                 self._close_all()

@@ -10,8 +10,6 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import trio
-
 from trikubelet.kit.threads import ThreadPool
 
 if TYPE_CHECKING:
@@ -39,12 +37,15 @@ class ThreadShares:
         other owners have one each."""
         return await self._pool(owner).run(work)
 
-    def run_aside(self, work: Callable[[], object]) -> None:
-        """Do ``work``, which raises nothing, in a thread that nobody waits for and that counts as nobody's."""
-        try:
-            trio.lowlevel.start_thread_soon(work, lambda _: None)
-        except RuntimeError:  # no thread can be started
-            work()
+    def run_aside(self, owner: str, work: Callable[[], object]) -> None:
+        """Close what the owner has open, say, in a thread of that owner's that nobody waits for; ``work`` raises
+        nothing. It takes its turn with all else of that owner: once all its threads hang, nothing more is opened, and
+        what could not be closed stays open, no more than there were readers then. An owner who was forgotten may close
+        beside ``OWNERS_MAX`` others: that is one thread more for each reader, of whom a server has as many as
+        connections. So 512 threads and those are all there can be."""
+        if owner not in self._pools:
+            self._pools[owner] = ThreadPool(self._name, self._each_max)
+        self._pools[owner].run_aside(work)
 
     def _pool(self, owner: str) -> ThreadPool:
         pool = self._pools.get(owner)

@@ -19,6 +19,7 @@ import errno
 import logging
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
@@ -103,6 +104,35 @@ class ThreadPool:
             if self._exhausted_warning.may_log():
                 log.warning("No thread can be started for %s, are there too many processes? Will try again", self._name)
             raise OSError(errno.EAGAIN, "no thread can be started") from error
+
+    def run_aside(self, work: Callable[[], object]) -> None:
+        """Do ``work``, which raises nothing, in a thread that nobody waits for: at once where there is one to spare.
+        Where none can be started it is done here."""
+        turn = object()
+        try:
+            self._limiter.acquire_on_behalf_of_nowait(turn)
+        except trio.WouldBlock:
+            trio.lowlevel.spawn_system_task(self._aside_in_turn, work, turn)
+        else:
+            self._start_aside(work, turn)
+
+    async def _aside_in_turn(self, work: Callable[[], object], turn: object) -> None:
+        await self._limiter.acquire_on_behalf_of(turn)
+        self._start_aside(work, turn)
+
+    def _start_aside(self, work: Callable[[], object], turn: object) -> None:
+        token = trio.lowlevel.current_trio_token()
+        give_back = partial(self._limiter.release_on_behalf_of, turn)
+
+        def ended(_: object) -> None:
+            with contextlib.suppress(trio.RunFinishedError):
+                token.run_sync_soon(give_back)
+
+        try:
+            trio.lowlevel.start_thread_soon(work, ended)
+        except RuntimeError:  # no thread can be started
+            work()
+            give_back()
 
     def running(self, owner: str) -> frozenset[str]:
         """The keys ``<owner>/<rest>`` that have a thread, begun or waiting for its turn: of each the rest."""

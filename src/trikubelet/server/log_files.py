@@ -14,16 +14,15 @@ Everything here may hang with the file system that the log is on, so all of it i
 
 from __future__ import annotations
 
-import gzip
 import logging
 import os
-import zlib
 from itertools import islice
-from typing import IO, TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from trikubelet.core.log_rotation import PACKED, is_finished, stem
 from trikubelet.kit.disk_steps import DiskSteps
 from trikubelet.kit.plain_file import open_plain
+from trikubelet.server.packed_log import PackedLog
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BROKEN: Final = (EOFError, gzip.BadGzipFile, zlib.error)
-"""What reading a compressed part raises that is not whole: a power cut may have left it so."""
+LogFile = BinaryIO | PackedLog
 NAMES_MAX: Final = 10_000
 """That are looked at in a log's directory. The logs of a container's attempts, with their parts, are some dozens."""
 
@@ -69,38 +67,18 @@ def after(path: str, known: Collection[str]) -> tuple[str, ...]:
     return tuple(part for part in rotated(path) if stem(part) not in known)
 
 
-class _Packed(gzip.GzipFile):
-    """Holds the compressed file, which a GzipFile leaves open that is given one."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._packed = file
-        super().__init__("", "rb", fileobj=file)
-
-    def close(self) -> None:
-        """Close both. Idempotent."""
-        try:
-            super().close()
-        finally:
-            self._packed.close()
-
-
-def open_log(path: str) -> IO[bytes]:
-    """The file, uncompressed; a plain one that is gone may stand there compressed. Never waits, whatever was put in its
-    place. Raises OSError, also for what is no plain file."""
+def open_log(path: str) -> LogFile:
+    """The file; a plain one that is gone may stand there compressed, and is unpacked as it is read. Never waits,
+    whatever was put in its place. Raises OSError, also for what is no plain file."""
     if not path.endswith(PACKED):
         try:
             return open_plain(path)
         except FileNotFoundError:
             path += PACKED
-    return cast("IO[bytes]", _Packed(open_plain(path)))  # the stubs have GzipFile beside IO, not under it
+    return PackedLog(open_plain(path))
 
 
-def is_packed(file: IO[bytes]) -> bool:
-    """Whether what ``open_log`` opened is compressed: it can be read forwards only."""
-    return isinstance(file, gzip.GzipFile)
-
-
-def is_still(path: str, file: IO[bytes]) -> bool:
+def is_still(path: str, file: LogFile) -> bool:
     """Whether ``path`` still names the open file. A name that is gone for the moment counts as still the same: rotation
     renames first and the runtime opens the new file a little later."""
     try:

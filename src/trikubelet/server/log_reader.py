@@ -33,10 +33,10 @@ from trikubelet.server.log_tape import STEP_BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-    from typing import IO
 
     from trikubelet.kit.disk_steps import DiskSteps
     from trikubelet.kit.thread_shares import ThreadShares
+    from trikubelet.server.log_files import LogFile
 
 FINDS_MAX: Final = 3
 """So often a log is looked at again because it was rotated meanwhile, which it is every few seconds at most."""
@@ -56,7 +56,7 @@ class LogQuery:
 
 
 async def check_log(path: str, threads: ThreadShares) -> None:
-    """Open the log at ``path``. Raises OSError when it cannot be, or the disk does not answer."""
+    """Open the log at ``path``. Raises OSError when it cannot be, DiskUnavailable among them."""
     disk = steps_of(path, threads)
     try:
         await disk.run(lambda: open_log(path).close())
@@ -69,7 +69,8 @@ async def read_log(
 ) -> AsyncGenerator[bytes, None]:
     """The text of the log at ``path``, in blocks. ``is_over``: whether the container writes no more.
 
-    A log that does not exist is empty, or, followed, awaited. Raises OSError when it cannot be read.
+    A log that does not exist is empty, or, followed, awaited. Raises OSError when it cannot be read,
+    and DiskUnavailable among them.
     """
     left = query.limit_bytes
     disk = steps_of(path, threads)
@@ -116,14 +117,14 @@ async def _find(disk: DiskSteps, path: str, tail_lines: int | None) -> Found:
             return Found(files, written, start)
 
 
-def _list_and_open(disk: DiskSteps, path: str) -> tuple[list[str], IO[bytes] | None]:
+def _list_and_open(disk: DiskSteps, path: str) -> tuple[list[str], LogFile | None]:
     files = [*rotated(path), path]
     with suppress(FileNotFoundError):
         return files, disk.keep(open_log(path))
     return files, None
 
 
-def _is_whole(disk: DiskSteps, path: str, files: Sequence[str], written: IO[bytes] | None, *, is_last: bool) -> bool:
+def _is_whole(disk: DiskSteps, path: str, files: Sequence[str], written: LogFile | None, *, is_last: bool) -> bool:
     """Whether no part has come since the files were listed, or this look is to do; if not, what was opened is
     closed."""
     if is_last or not after(path, set(map(stem, files[:-1]))):

@@ -20,18 +20,19 @@ import os
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import trio
 
 from trikubelet.core.log_rotation import PACKED, stem
-from trikubelet.server.log_files import BROKEN, after, is_still, last_write_ns, open_log
+from trikubelet.server.log_files import after, is_still, last_write_ns, open_log
 from trikubelet.server.log_tape import Tape
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
     from trikubelet.kit.disk_steps import DiskSteps
+    from trikubelet.server.log_files import LogFile
     from trikubelet.server.log_lines import Place
     from trikubelet.server.log_tail import Start
     from trikubelet.server.log_tape import Batch
@@ -48,7 +49,7 @@ class Found:
     ``written`` if it was there. ``start`` is where to begin."""
 
     files: Sequence[str]
-    written: IO[bytes] | None
+    written: LogFile | None
     start: Start
 
 
@@ -57,7 +58,7 @@ async def read_records(
 ) -> AsyncGenerator[Batch, None]:
     """The records of the log at ``path`` from where ``found`` says on, in batches of a block; rotated parts last
     written before ``since_ns`` are left out. ``is_over``: follow until it says so; None: do not follow. Raises OSError
-    when the file being written cannot be read, or the disk does not answer; of a rotated part that cannot, the rest is
+    when the file being written cannot be read, and DiskUnavailable; of a rotated part that cannot be read the rest is
     left out, and that is said. A file that is gone counts as empty.
     """
     first, offset = found.start.begin
@@ -88,7 +89,7 @@ async def read_records(
 
 
 async def _tape_of_written(
-    disk: DiskSteps, path: str, written: IO[bytes] | None, at: Place, is_over: Callable[[], bool] | None
+    disk: DiskSteps, path: str, written: LogFile | None, at: Place, is_over: Callable[[], bool] | None
 ) -> Tape | None:
     """The file being written, opened unless it is; it is waited for when it is followed. None where there is none."""
     while True:
@@ -100,39 +101,41 @@ async def _tape_of_written(
         await trio.sleep(FOLLOW_SECONDS)
 
 
-def _begin(disk: DiskSteps, path: str, written: IO[bytes] | None, at: Place, *, ends: bool) -> Tape:
+def _begin(disk: DiskSteps, path: str, written: LogFile | None, at: Place, *, ends: bool) -> Tape:
     file = disk.keep(open_log(path)) if written is None else written
     return Tape(file, at, os.fstat(file.fileno()).st_size if ends else None)
 
 
 async def _whole_part(disk: DiskSteps, path: str, at: Place, since_ns: int) -> AsyncGenerator[Batch, None]:
-    try:
-        tape = await disk.run(partial(_begin_part, disk, path, at, since_ns))
-    except FileNotFoundError:
-        return  # removed, as the oldest part, since it was listed
-    except TimeoutError:
-        raise
-    except OSError as error:
-        log.warning("A part of a log cannot be read, so it is not shown: %s", error)
-        return
+    tape = await disk.run(partial(_begin_part, disk, path, at, since_ns))
     if tape is None:
         return
-    try:
-        more = True
-        while more:
-            blocks, more = await disk.run(tape.read)
-            for block in blocks:
-                yield tape.records(block)
-    except TimeoutError:
-        raise
-    except (OSError, *BROKEN) as error:
-        log.warning("%s is not whole, so not all of it can be shown: %s", path, error)
+    more = True
+    while more:
+        blocks, more = await disk.run(partial(_read_part, path, tape))
+        for block in blocks:
+            yield tape.records(block)
     await disk.run(partial(disk.close, tape.file))
 
 
 def _begin_part(disk: DiskSteps, path: str, at: Place, since_ns: int) -> Tape | None:
-    """A rotated part, or None where it is too old."""
-    return Tape(disk.keep(open_log(path)), at) if last_write_ns(path) >= since_ns else None
+    """A rotated part, or None where it is too old, or cannot be read."""
+    try:
+        return Tape(disk.keep(open_log(path)), at) if last_write_ns(path) >= since_ns else None
+    except FileNotFoundError:
+        return None  # removed, as the oldest part, since it was listed
+    except OSError as error:
+        log.warning("A part of a log cannot be read, so it is not shown: %s", error)
+        return None
+
+
+def _read_part(path: str, tape: Tape) -> tuple[list[bytes], bool]:
+    """As ``Tape.read``; the part ends where it cannot be read on. A power cut may have left it so."""
+    try:
+        return tape.read()
+    except OSError as error:
+        log.warning("%s is not whole, so not all of it can be shown: %s", path, error)
+        return [], False
 
 
 async def _until_rotated(
@@ -160,7 +163,7 @@ def _look(path: str, tape: Tape) -> tuple[bool, tuple[list[bytes], bool]]:
     return not is_still(path, tape.file), tape.read()
 
 
-def _come_since(disk: DiskSteps, path: str, file: IO[bytes], known: set[str]) -> list[str] | None:
+def _come_since(disk: DiskSteps, path: str, file: LogFile, known: set[str]) -> list[str] | None:
     """Close the file that was read to its end. The parts that came between it and the one that ``path`` names now; None
     where that is still the same."""
     missed = None if is_still(path, file) else [*_missed(path, file, known)]
@@ -168,7 +171,7 @@ def _come_since(disk: DiskSteps, path: str, file: IO[bytes], known: set[str]) ->
     return missed
 
 
-def _missed(path: str, file: IO[bytes], known: set[str]) -> Iterator[str]:
+def _missed(path: str, file: LogFile, known: set[str]) -> Iterator[str]:
     """The parts that came after the open file and before the one that ``path`` names now. ``known`` is brought up to
     date: it holds every part up to these."""
     newer = after(path, known)

@@ -18,13 +18,15 @@ import os
 from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from trikubelet.host.logs import LogLine, parse_line
-from trikubelet.server.log_files import BROKEN, is_packed, open_log
+from trikubelet.server.log_files import open_log
+from trikubelet.server.packed_log import PackedLog
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
+    from typing import BinaryIO
 
     from trikubelet.server.log_lines import Place
 
@@ -87,10 +89,10 @@ def find_tail(files: Sequence[str], lines: int) -> Generator[None, None, Start]:
     for number in range(last, -1, -1):
         try:
             with open_log(files[number]) as file:
-                heads = _heads_of_packed(file, search.wanted) if is_packed(file) else _heads_back(file)
+                heads = _heads_of_packed(file, search.wanted) if isinstance(file, PackedLog) else _heads_back(file)
                 if (yield from _search(heads, number, search)):
                     break
-        except (OSError, *BROKEN):
+        except OSError:
             continue
     return Start(search.begin, search.count_from)
 
@@ -116,7 +118,7 @@ def _search(heads: Iterator[tuple[int, str, bool] | None], number: int, search: 
     return False
 
 
-def _heads_back(file: IO[bytes]) -> Iterator[tuple[int, str, bool] | None]:
+def _heads_back(file: BinaryIO) -> Iterator[tuple[int, str, bool] | None]:
     """The whole records of a file from its last to its first: where each begins, its stream, and whether it ends a
     line. None after each block that was read."""
     at = file.seek(0, os.SEEK_END)
@@ -186,22 +188,21 @@ class _Heads:
         del self._codes[:index]
 
 
-def _heads_of_packed(file: IO[bytes], wanted: int) -> Iterator[tuple[int, str, bool] | None]:
+def _heads_of_packed(file: PackedLog, wanted: int) -> Iterator[tuple[int, str, bool] | None]:
     """The same for a file that can only be read forwards, of which so many lines are wanted."""
     heads = _Heads(wanted)
-    begin, offset, head = 0, 0, b""  # where the line begins, how far it was read, and the first of it
-    read = 0
-    while piece := file.readline(BLOCK_BYTES):
-        offset += len(piece)
-        head = (head + piece[:HEAD_BYTES_MAX])[:HEAD_BYTES_MAX]
-        if piece.endswith(b"\n"):
-            record = parse_line(head)
+    begin, before, torn = 0, 0, b""  # where the line begins, what was read of it, and the first of that
+    while block := file.read(BLOCK_BYTES):
+        *whole, rest = block.split(b"\n")
+        for piece in whole:
+            record = parse_line((torn + piece[:HEAD_BYTES_MAX])[:HEAD_BYTES_MAX])
             if record is not None:
                 heads.add(begin, _CODES.index((record.stream, _ends(record))))
-            begin, head = offset, b""
-        if offset - read >= BLOCK_BYTES:
-            read = offset
-            yield None
+            begin += before + len(piece) + 1
+            before, torn = 0, b""
+        before += len(rest)
+        torn = (torn + rest[:HEAD_BYTES_MAX])[:HEAD_BYTES_MAX]
+        yield None
     for number, found in enumerate(heads.backwards()):
         yield found
         if number % _HEADS_PER_STEP == 0:

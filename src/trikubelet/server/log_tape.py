@@ -5,12 +5,13 @@ Making records is most of the work, and in threads it would take turns with the 
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
-from trikubelet.server.log_files import BROKEN, is_packed
 from trikubelet.server.log_tail import BLOCK_BYTES
+from trikubelet.server.packed_log import PackedLog
 
 if TYPE_CHECKING:
+    from trikubelet.server.log_files import LogFile
     from trikubelet.server.log_lines import Place
 
 RECORD_BYTES_MAX = 1024 * 1024
@@ -26,21 +27,23 @@ class Tape:
     records; ``end`` is how far to read, None for as far as it goes: a container may write faster than its log is
     read."""
 
-    def __init__(self, file: IO[bytes], at: Place, end: int | None = None) -> None:
+    def __init__(self, file: LogFile, at: Place, end: int | None = None) -> None:
         self.file = file
         self._number, self._offset = at
         self._left = None if end is None else max(0, end - self._offset)
         self._torn = b""
         self._dropping = False
-        self._failure: BaseException | None = None
+        self._failure: OSError | None = None
         # What is compressed cannot be begun but at its beginning: it is gone over, a block at a time.
-        self._ahead = self._offset if is_packed(file) else 0
-        if not self._ahead:
+        self._ahead = 0
+        if isinstance(file, PackedLog):
+            self._ahead = self._offset
+        else:
             file.seek(self._offset)
 
     def read(self) -> tuple[list[bytes], bool]:
-        """In a thread: the next blocks, and whether there may be more. Raises what reading raises, once all before it
-        was given out."""
+        """In a thread: the next blocks, and whether there may be more. Raises OSError, once all before it was given
+        out."""
         if self._failure is not None:
             raise self._failure
         blocks: list[bytes] = []
@@ -56,7 +59,7 @@ class Tape:
                         self._left -= len(block)
                 if not block:
                     return blocks, False
-        except (OSError, *BROKEN) as error:
+        except OSError as error:
             self._failure = error
         return blocks, True
 

@@ -27,7 +27,7 @@ import trio
 
 from trikubelet.core.node_logs import OPTIONS, filter_command, journal_command, node_log_query, service_files
 from trikubelet.httpd.messages import Response, bare
-from trikubelet.kit.disk_steps import DiskSteps
+from trikubelet.kit.disk_steps import DiskSteps, DiskUnavailable
 from trikubelet.kit.thread_shares import ThreadShares
 from trikubelet.server.node_log_files import BLOCK_BYTES, FileText, open_file, open_or_list
 
@@ -70,7 +70,7 @@ class NodeLogs:
             return bare(str(error), HTTPStatus.BAD_REQUEST)
         except FileNotFoundError:
             return bare("404 page not found", HTTPStatus.NOT_FOUND)
-        except TimeoutError as error:
+        except DiskUnavailable as error:
             return bare(f"{error.filename}: {error.strerror}", HTTPStatus.INTERNAL_SERVER_ERROR)
         except OSError as error:
             return bare(error.strerror or str(error), HTTPStatus.FORBIDDEN)

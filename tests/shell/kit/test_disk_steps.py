@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from shell.threadkit import Hanging, no_threads
-from trikubelet.kit.disk_steps import DiskSteps
+from trikubelet.kit.disk_steps import DiskSteps, DiskUnavailable
 from trikubelet.kit.thread_shares import EACH_MAX, ThreadShares
 
 
@@ -70,6 +70,7 @@ async def test_what_a_step_has_open_that_was_given_up_is_closed_by_it_and_not_be
     assert not file.by
     with pytest.raises(OSError, match="has not ended yet") as raised:
         await steps.run(lambda: 1)
+    assert isinstance(raised.value, DiskUnavailable)
     assert errno.EBUSY == raised.value.errno
 
     work.let_go.set()
@@ -83,13 +84,76 @@ async def test_a_step_that_takes_too_long_is_an_error_that_names_the_directory(m
     async with trio.open_nursery() as nursery:
 
         async def read() -> None:
-            with pytest.raises(TimeoutError, match="did not answer within 10 s: '/dir'"):
+            with pytest.raises(DiskUnavailable, match="did not answer within 10 s: '/dir'"):
                 await steps.run(work)
 
         nursery.start_soon(read)
         await trio.to_thread.run_sync(work.began.wait)
         mock_clock.jump(10)
     work.let_go.set()
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EAGAIN, errno.EBUSY, errno.ETIMEDOUT])
+async def test_what_a_step_raises_is_the_disks_answer(number: int) -> None:
+    answer = OSError(number, "of the disk", "/dir/file")
+
+    def step() -> None:
+        raise answer
+
+    with pytest.raises(OSError, match="of the disk") as raised:
+        await DiskSteps(ThreadShares("test"), "/dir").run(step)
+    assert answer is raised.value
+
+
+async def test_without_a_thread_to_be_had_the_disk_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_threads(monkeypatch)
+    with pytest.raises(DiskUnavailable, match="no thread can be started: '/dir'") as raised:
+        await DiskSteps(ThreadShares("test"), "/dir").run(lambda: 1)
+    assert errno.EAGAIN == raised.value.errno
+
+
+class HangsToClose(Hanging):
+    """A file that is closed when it is let go."""
+
+    def close(self) -> None:
+        self()
+
+
+async def test_files_that_hang_when_they_are_closed_have_their_owners_threads_and_no_more() -> None:
+    threads, files = ThreadShares("test"), [HangsToClose() for _ in range(EACH_MAX + 2)]
+    readers: list[DiskSteps] = []
+    for file in files:
+        steps = DiskSteps(threads, "/hangs")
+        await steps.run(partial(steps.keep, file))
+        readers.append(steps)
+    said: list[str] = []
+    async with trio.open_nursery() as nursery:
+        for steps in readers:
+            steps.leave()
+        for file in files[:EACH_MAX]:
+            await trio.to_thread.run_sync(file.began.wait)
+        nursery.start_soon(threads.run, "/hangs", partial(said.append, "at last"))
+        await wait_all_tasks_blocked()
+        assert [True] * EACH_MAX + [False] * 2 == [file.began.is_set() for file in files]
+        assert "another" == await threads.run("/else", lambda: "another")
+        assert not said
+        for file in files:
+            file.let_go.set()
+    await trio.to_thread.run_sync(files[-1].ended.wait)
+
+    assert ["at last"] == said
+
+
+async def test_what_an_owner_had_open_is_closed_though_too_many_others_hang() -> None:
+    threads, one, file = ThreadShares("test", owners_max=1), Hanging(), Closed()
+    steps = DiskSteps(threads, "/quiet")
+    await steps.run(partial(steps.keep, file))
+    await given_up(threads, "/hangs", one)
+
+    steps.leave()
+    await trio.to_thread.run_sync(file.closed.wait)
+
+    one.let_go.set()
 
 
 async def test_an_owner_whose_threads_all_hang_keeps_no_other_waiting_and_is_waited_for_itself() -> None:

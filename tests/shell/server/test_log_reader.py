@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import io
 import os
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -16,8 +18,10 @@ from trio.testing import MockClock
 
 from drawn_examples import examples
 from shell.threadkit import AtOnce
+from trikubelet.kit.disk_steps import DiskUnavailable
 from trikubelet.server import log_files, log_reader, log_records, log_tail
 from trikubelet.server.log_reader import LogQuery, read_log
+from trikubelet.server.packed_log import PackedLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -410,11 +414,11 @@ async def test_a_compressed_part_without_a_newline_is_gone_through_a_block_at_a_
         packed.write(first + bytes(3_000_000) + b"\n" + last)
     sizes: list[int] = []
     checkpoints: list[None] = []
-    readline, heads = gzip.GzipFile.readline, log_tail._heads_of_packed
+    read_block, heads = PackedLog.read, log_tail._heads_of_packed
 
-    def counted(file: gzip.GzipFile, size: int = -1) -> bytes:
+    def counted(file: PackedLog, size: int) -> bytes:
         sizes.append(size)
-        return readline(file, size)
+        return read_block(file, size)
 
     def watched(file, wanted):
         for head in heads(file, wanted):
@@ -422,13 +426,13 @@ async def test_a_compressed_part_without_a_newline_is_gone_through_a_block_at_a_
                 checkpoints.append(head)
             yield head
 
-    monkeypatch.setattr(gzip.GzipFile, "readline", counted)
+    monkeypatch.setattr(PackedLog, "read", counted)
     monkeypatch.setattr(log_tail, "_heads_of_packed", watched)
 
     said = await read(tmp_path / "0.log", LogQuery(tail_lines=tail_lines))
 
     assert b"first\nlast\n".split()[-tail_lines:] == said.split()
-    assert {log_tail.BLOCK_BYTES} == set(sizes)
+    assert log_tail.BLOCK_BYTES == max(sizes)
     assert len(checkpoints) >= 3_000_000 // log_tail.BLOCK_BYTES
 
 
@@ -450,16 +454,38 @@ async def test_a_part_that_is_not_whole_is_shown_as_far_as_it_goes_and_that_is_r
         ]
 
 
-async def test_a_tail_that_begins_deep_in_a_compressed_part_is_reached_step_by_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("asked", [LogQuery(), LogQuery(tail_lines=5), LogQuery(follow=True)])
+async def test_a_part_that_unpacks_to_nothing_is_left_out_after_little_of_it_and_that_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, asked: LogQuery
 ) -> None:
-    seek = gzip.GzipFile.seek
+    log = tmp_path / "0.log"
+    log.with_name("0.log.20231114-221200").write_bytes(raw(0, Record("stdout", True, "one")))
+    part = log.with_name("0.log.20231114-221300.gz")
+    part.write_bytes(b"\x1f\x8b\x08\x08" + bytes(6) + b"a" * 4_000_000)
+    log.write_bytes(raw(1, Record("stdout", True, "two")))
+    taken: list[int] = []
+    opened = log_files.open_plain
 
-    def only_where_it_is(file: gzip.GzipFile, offset: int, *whence: int) -> int:
-        assert whence or file.tell() == offset, "all up to there would be unpacked at once"
-        return seek(file, offset, *whence)
+    class Counted(io.BufferedReader):
+        def read(self, size: int | None = -1, /) -> bytes:
+            block = super().read(size)
+            taken.append(len(block))
+            return block
 
-    monkeypatch.setattr(gzip.GzipFile, "seek", only_where_it_is)
+    monkeypatch.setattr(log_files, "open_plain", lambda path: Counted(opened(path).detach()))  # type: ignore[attr-defined]
+
+    assert b"one\ntwo\n" == await read(log, asked)
+    assert sum(taken) < 1_000_000
+    assert [f"{part} is not whole"] == [text.partition(",")[0] for text in caplog.messages]
+
+
+async def test_a_log_that_is_there_compressed_only_and_cut_off_ends_with_an_error_of_reading(tmp_path: Path) -> None:
+    (tmp_path / "0.log.gz").write_bytes(gzip.compress(raw(0, Record("stdout", True, "one")))[:-9])
+    with pytest.raises(OSError, match="cut off"):
+        await read(tmp_path / "0.log", LogQuery(follow=True))
+
+
+async def test_a_tail_that_begins_deep_in_a_compressed_part_is_reached(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "0.log")
     writer.write(*(f"{n} {'x' * 1000}" for n in range(300)))
     writer.rotate("20231114-221300", packed=True)
@@ -558,23 +584,27 @@ async def test_of_names_without_end_in_a_logs_directory_so_many_are_looked_at_an
 
 
 class Watched(AtOnce):
-    """Hangs from the step of that number on, and counts them."""
+    """Hangs from the step of that number on, or has no threads from there on, and counts them."""
 
-    def __init__(self, hangs_at: int) -> None:
+    def __init__(self, hangs_at: int, *, refuses: bool = False) -> None:
         super().__init__()
         self.hangs_at = hangs_at
+        self.refuses = refuses
         self.steps = 0
 
     async def run(self, owner: str, work: Callable[[], T]) -> T:
         self.steps += 1
+        if self.refuses and self.steps >= self.hangs_at:
+            raise OSError(errno.EAGAIN, "no thread can be started")
         self.hangs = self.steps >= self.hangs_at
         return await super().run(owner, work)
 
 
+@pytest.mark.parametrize("refuses", [False, True])
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("tail_lines", [None, 3])
-async def test_a_disk_that_hangs_at_any_step_is_an_error_and_leaves_nothing_open(
-    tmp_path: Path, autojump_clock: MockClock, tail_lines: int | None, *, follow: bool
+async def test_a_disk_that_hangs_or_cannot_be_asked_at_any_step_is_an_error_and_leaves_nothing_open(
+    tmp_path: Path, autojump_clock: MockClock, tail_lines: int | None, *, follow: bool, refuses: bool
 ) -> None:
     log = tmp_path / "pod/c/0.log"
     log.parent.mkdir(parents=True)
@@ -587,9 +617,10 @@ async def test_a_disk_that_hangs_at_any_step_is_an_error_and_leaves_nothing_open
 
     for at in range(1, whole.steps + 1):
         began = trio.current_time()
-        with pytest.raises(TimeoutError) as raised:
-            await read(log, query, Watched(at))
-        assert (str(tmp_path / "pod"), 10) == (raised.value.filename, trio.current_time() - began)
+        with pytest.raises(DiskUnavailable) as raised:
+            await read(log, query, Watched(at, refuses=refuses))
+        assert str(tmp_path / "pod") == raised.value.filename
+        assert (0 if refuses else 10) == trio.current_time() - began
     assert before == len(os.listdir("/proc/self/fd"))
 
 

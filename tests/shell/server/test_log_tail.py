@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import tracemalloc
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drawn_examples import examples
-from trikubelet.server import log_tail
+from trikubelet.server import log_files, log_tail
 from trikubelet.server.log_tail import Start, find_tail
+from trikubelet.server.packed_log import IDLE_BYTES_MAX, INPUT_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +46,29 @@ def test_it_begins_where_it_would_if_the_file_were_not_compressed(
         patch.setattr(log_tail, "_HEADS_KEPT_MIN", 4)
 
         assert found(plain, lines) == found(packed, lines)
+
+
+def test_of_a_part_with_little_text_a_step_of_the_search_reads_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "0.log.gz"
+    path.write_bytes((gzip.compress(b"a", mtime=0) + gzip.compress(b"", mtime=0) * 1000) * 40)
+    taken = [0]
+    opened = log_files.open_plain
+
+    class Counted(io.BufferedReader):
+        def read(self, size: int | None = -1, /) -> bytes:
+            block = super().read(size)
+            taken[-1] += len(block)
+            return block
+
+    monkeypatch.setattr(log_files, "open_plain", lambda path: Counted(opened(path).detach()))  # type: ignore[attr-defined]
+
+    for _ in find_tail([str(path)], 1):
+        taken.append(0)  # noqa: PERF401 - what is read meanwhile is added to it
+
+    assert path.stat().st_size == sum(taken)
+    assert max(taken) <= IDLE_BYTES_MAX + INPUT_BYTES
 
 
 @pytest.mark.parametrize(("lines", "first"), [(10, 199_990), (10_000_000, 200_000 - 16_384)])

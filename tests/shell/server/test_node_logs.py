@@ -12,8 +12,9 @@ from trio.testing import wait_all_tasks_blocked
 
 from shell.leasekit import leased
 from shell.processkit import lives
-from shell.threadkit import AtOnce
+from shell.threadkit import AtOnce, no_threads
 from trikubelet.httpd.messages import Request
+from trikubelet.kit.disk_steps import DiskUnavailable
 from trikubelet.server.node_log_files import FileText
 from trikubelet.server.node_logs import NodeLogs
 
@@ -222,6 +223,13 @@ async def test_a_disk_that_does_not_answer_is_what_is_answered(
     assert (500, f"{hangs}: the disk did not answer within 10 s".encode()) == (answer.status, answer.body)
 
 
+async def test_a_disk_that_cannot_be_asked_for_want_of_threads_is_no_refusal(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_threads(monkeypatch)
+    assert (500, f"{root}/syslog: no thread can be started") == await asked(root, "syslog")
+
+
 async def test_a_file_whose_disk_hangs_later_breaks_off_and_is_closed(root: Path, autojump_clock: MockClock) -> None:
     threads = AtOnce()
     answer = await NodeLogs(queries=False, root=root, threads=threads).answer(Request("GET", "/logs/syslog"), "syslog")
@@ -230,7 +238,7 @@ async def test_a_file_whose_disk_hangs_later_breaks_off_and_is_closed(root: Path
     assert b"one\ntwo\nthree\n" == await anext(text)
     threads.hangs = True
 
-    with pytest.raises(TimeoutError, match="did not answer within 10 s"):
+    with pytest.raises(DiskUnavailable, match="did not answer within 10 s"):
         await anext(text)
     await text.aclose()
 
