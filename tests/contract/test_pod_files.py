@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from trikubelet.core.names import LOGGED_ATTEMPTS_MAX
 from trikubelet.host.pod_files import DiskPodFiles
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.pod_notes import NOTE_BYTES_MAX, Note
@@ -222,6 +223,22 @@ async def test_a_log_that_no_attempt_can_have_counts_for_none(subject: Subject) 
         subject.write(f"{directory}/c/{name}", b"")
 
     assert [7] == list(await files.log_attempts(directory, "c"))
+
+
+async def test_of_more_runs_than_anybody_asks_for_the_newest_are_told_and_the_others_when_those_are_gone(
+    subject: Subject,
+) -> None:
+    files, directory, over = subject.files, f"{subject.logs}/ns_p_u", 2 * LOGGED_ATTEMPTS_MAX + 5
+    await files.make_log_directory(directory, "c")
+    for number in range(over):
+        subject.write(f"{directory}/c/{number}.log", b"")
+
+    for first in (over, over - LOGGED_ATTEMPTS_MAX, 5):
+        told = list(await files.log_attempts(directory, "c"))
+        assert list(range(first))[::-1][:LOGGED_ATTEMPTS_MAX] == told
+        for number in told:
+            await files.remove_container_logs(f"{directory}/c/{number}.log")
+    assert [] == list(await files.log_attempts(directory, "c"))
 
 
 async def test_the_end_of_a_log_has_no_prefixes_and_no_more_than_was_asked_for(subject: Subject) -> None:

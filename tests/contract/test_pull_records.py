@@ -187,6 +187,24 @@ async def test_what_is_no_record_proves_nothing_keeps_none_from_being_read_and_i
     assert RECORD == await records.pulled("sha256:1")
 
 
+@pytest.mark.parametrize("name", ["{}", ".{}.new"])
+async def test_an_empty_directory_in_the_place_of_a_record_goes_when_it_is_kept_or_forgotten(
+    name: str, tmp_path: Path
+) -> None:
+    records = on_disk(tmp_path)
+    await records.keep(RECORD)
+    [path] = (tmp_path / "image_manager" / "pulled").iterdir()
+    await records.forget(RECORD.image_ref)
+    path.with_name(name.format(path.name)).mkdir()
+
+    await records.keep(RECORD)
+    assert RECORD == await records.pulled("sha256:1")
+    await records.forget(RECORD.image_ref)
+    path.mkdir()
+    await records.forget(RECORD.image_ref)
+    assert None is await records.pulled("sha256:1")
+
+
 async def test_what_upstream_wrote_is_read(tmp_path: Path) -> None:
     records = on_disk(tmp_path)
     await records.keep(RECORD)

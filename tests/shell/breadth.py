@@ -8,7 +8,7 @@ import tracemalloc
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
     from pathlib import Path
 
 NAMES: Final = 4_000
@@ -17,12 +17,16 @@ FILLED_BYTES: Final = NAMES * NAME_LENGTH
 """What a list of the names alone would take at least."""
 
 
-def fill(directory: Path) -> None:
-    """Put that many files into it."""
+def _numbered(number: int) -> str:
+    return str(number).zfill(NAME_LENGTH)
+
+
+def fill(directory: Path, name: Callable[[int], str] = _numbered) -> None:
+    """Put that many files into it, of names as long as that."""
     at = os.open(directory, os.O_PATH)
     try:
         for number in range(NAMES):
-            os.mknod(str(number).zfill(NAME_LENGTH), dir_fd=at)
+            os.mknod(name(number), dir_fd=at)
     finally:
         os.close(at)
 
@@ -47,6 +51,17 @@ def peak_bytes(call: Callable[..., object], *args: object) -> int:
     try:
         before = tracemalloc.get_traced_memory()[0]
         call(*args)
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+async def peak_bytes_of(call: Awaitable[object]) -> int:
+    """The same of something that is waited for; what its threads hold counts, too."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        await call
         return tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()

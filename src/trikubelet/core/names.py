@@ -156,6 +156,10 @@ ATTEMPT_DIGITS_MAX: Final = 9
 """Of an attempt that a log's name may say: the CRI has 32 bits for it, the API's restart count 31. A container that has
 its logs mounted can leave any name there, and the next attempt is one more."""
 
+LOGGED_ATTEMPTS_MAX: Final = 100
+"""Attempts of a container that are told by its logs, the newest: whoever starts or shows one asks for the last two. Who
+removes older ones asks again when those are gone."""
+
 
 def log_path(container: str, attempt: int) -> str:
     """A container's log file, relative to its pod's log directory."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from trikubelet.kit.disk import on_disk
-from trikubelet.kit.plain_file import read_plain
+from trikubelet.kit.plain_file import clear, read_plain
 from trikubelet.kit.private_file import write_privately
 from trikubelet.model.decoding import decode_object
 from trikubelet.model.pull_records import API_VERSIONS, PulledRecord, PullIntent
@@ -79,7 +79,7 @@ class DiskPullRecords:
         await self._run(partial(_write, path, msgspec.json.encode(record)), str(path))
 
     async def _remove(self, path: Path) -> None:
-        await self._run(partial(path.unlink, missing_ok=True), str(path))
+        await self._run(partial(clear, path), str(path))
 
     async def _run(self, work: Callable[[], R], changes: str = "") -> R:
         try:

@@ -22,10 +22,12 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.host.mounts import mount_of
+from trikubelet.host.mounts import mount_of, mounted_below
+from trikubelet.model.errors import StillMounted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 SCANS_MAX: Final = 10_000
 """How often a tree is scanned before it is given up. One scan is enough for each level of it and for NAMES_MAX names in
@@ -38,6 +40,16 @@ _SUBVOLUME: Final = 256
 """The inode of each btrfs subvolume's top, BTRFS_FIRST_FREE_OBJECTID."""
 _SUBVOL_SETFLAGS: Final = 0x4008941A
 """The ioctl BTRFS_IOC_SUBVOL_SETFLAGS, which takes 64 bits."""
+
+
+def remove_unmounted(directory: Path) -> None:
+    """Remove a directory that is there, and no link, when nothing is mounted below it. Raises StillMounted, and as
+    ``remove_tree``."""
+    if not directory.is_dir() or directory.is_symlink():
+        return
+    if mounted := mounted_below(str(directory)):
+        raise StillMounted(f"{mounted[0]} is still mounted")
+    remove_tree(str(directory))
 
 
 def remove_tree(path: str) -> None:

@@ -15,6 +15,7 @@ import errno
 import io
 import os
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 if TYPE_CHECKING:
@@ -47,13 +48,38 @@ def open_plain_to_append(path: str, mode: int) -> int:
 
 
 def put_plain(path: Path, content: bytes) -> None:
-    """Put a file in place whole; whatever lay there goes. Not flushed: a power cut may leave it empty. Raises
-    OSError."""
+    """Put a file in place whole; whatever lay there goes, but for a directory that is not empty. Not flushed: a power
+    cut may leave it empty. Raises OSError, which names what could not be written or is in the way."""
     beside = path.with_name(f".{path.name}.new")
-    beside.unlink(missing_ok=True)
-    with open(beside, "xb") as file:
-        file.write(content)
-    beside.replace(path)
+    clear(beside)
+    try:
+        with open(beside, "xb") as file:
+            file.write(content)
+        put_in_place(beside, path)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink()
+        if error.filename is None:  # writing to a full disk does not say where
+            error.filename = str(path)
+        raise
+
+
+def put_in_place(beside: Path, path: Path) -> None:
+    """Rename a file that was made beside another to that; whatever lay there goes, but for a directory that is not
+    empty. Raises OSError."""
+    try:
+        beside.replace(path)
+    except IsADirectoryError:
+        path.rmdir()
+        beside.replace(path)
+
+
+def clear(path: Path) -> None:
+    """Remove whatever lies there, of directories only an empty one. Raises OSError, with ENOTEMPTY for another."""
+    try:
+        path.unlink(missing_ok=True)
+    except IsADirectoryError:
+        path.rmdir()
 
 
 def _opened(path: str, flags: int, mode: int = 0) -> int:

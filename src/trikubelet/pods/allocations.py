@@ -20,6 +20,7 @@ from trikubelet.core.names import object_ref
 from trikubelet.core.resize.allocation import Made, allocation_of, as_allocated, read, same, written
 from trikubelet.core.resize.amounts import wanted
 from trikubelet.core.resize.progress import unnoted
+from trikubelet.kit.failure_log import FailureLog
 from trikubelet.model.pod_notes import Note
 
 if TYPE_CHECKING:
@@ -35,10 +36,11 @@ log = logging.getLogger(__name__)
 
 class Allocations:
     """Owns what each pod is allocated and what its containers were made with: the file ``resources`` of the pod's
-    directory, and a copy in memory of what this agent asked for."""
+    directory, and a copy in memory of what this agent asked for. Says once an hour which of it cannot be written."""
 
     def __init__(self, notes: PodNotes) -> None:
         self._notes = notes
+        self._failure_log = FailureLog()
         self._held: dict[str, Allocation] = {}
         self._noted: set[str] = set()
         # Of those held: a pod, its allocation, and what came of both, since each admission asks it of all the others.
@@ -117,7 +119,8 @@ class Allocations:
             try:
                 self.changed(pod, status.name, status.attempt, amounts)
             except OSError as error:
-                log.warning("Pod %s: what its containers have cannot be written down: %s", object_ref(pod), error)
+                if self._failure_log.may_log(pod.metadata.uid):
+                    log.warning("Pod %s: what its containers have cannot be written down: %s", object_ref(pod), error)
         return self.of(pod)
 
     def pods_own_changed(self, pod: Pod) -> None:
@@ -132,6 +135,7 @@ class Allocations:
         self._joined.pop(uid, None)
         self._infos.pop(uid, None)
         self._noted.discard(uid)
+        self._failure_log.works_again(uid)
         try:
             self._notes.forget_note(uid, Note.RESOURCES)
         except OSError as error:
@@ -141,6 +145,7 @@ class Allocations:
         # Before its first container there may be no directory, and there is nothing to be found again.
         if uid in self._noted:
             self._notes.note(uid, Note.RESOURCES, written(allocation))
+            self._failure_log.works_again(uid)
         self._held[uid] = allocation
 
     def _found(self, uid: str) -> Allocation | None:

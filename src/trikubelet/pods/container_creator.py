@@ -186,10 +186,12 @@ class ContainerCreator:
             return
         try:
             with trio.move_on_after(OLD_LOGS_SECONDS_MAX):
-                for before in await self._configs.logged_attempts(pod, container):
-                    if before < attempt - 1:
+                below = attempt - 1
+                while old := [one for one in await self._configs.logged_attempts(pod, container) if one < below]:
+                    for before in old:
                         path = f"{context.config.log_directory}/{log_path(container.name, before)}"
                         await self._files.remove_container_logs(path)
+                    below = old[-1]  # only the newest are told, and among those may be some that do not go
         except OSError as error:  # their number is looked at again with the next start
             log.warning("Pod %s: cannot remove old logs of %s: %s", object_ref(pod), container.name, error)
 

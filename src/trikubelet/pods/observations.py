@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from trikubelet.kit.failure_log import FailureLog
 from trikubelet.kit.instant import instant
 from trikubelet.model.pod_notes import Note
 
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 
 class Observations:
     """Owns which containers and sandboxes of a pod are of an earlier instance, where it started over despite what is
-    left of that."""
+    left of that, and the complaints about what could not be noted of it, so that each is made once an hour."""
 
     def __init__(self, cache: PodCache, relister: Relister, notes: PodNotes) -> None:
         self._earlier: dict[str, frozenset[str]] = {}  # by UID; ids
@@ -36,6 +37,7 @@ class Observations:
         self._cache = cache
         self._relister = relister
         self._notes = notes
+        self._failure_log = FailureLog()
 
     async def newer_than(self, uid: str, since: float, *, soon: bool = False) -> PodObservation:
         """What the runtime has of the pod, seen after ``since`` (an instant); ``soon``: ask for it, unless it is known,
@@ -73,13 +75,16 @@ class Observations:
         try:
             self._notes.note(uid, Note.EARLIER, msgspec.json.encode(sorted(self._earlier[uid])))
         except OSError as error:
-            log.warning("Pod %s: what is of its earlier instance cannot be written down: %s", uid, error)
+            if self._failure_log.may_log(uid):
+                log.warning("Pod %s: what is of its earlier instance cannot be written down: %s", uid, error)
         else:
+            self._failure_log.works_again(uid)
             self._unnoted.discard(uid)
 
     def forget(self, uid: str) -> None:
         """This instance of the pod is over."""
         self._unnoted.discard(uid)
+        self._failure_log.works_again(uid)
         if not self._earlier.pop(uid, None):
             return
         try:

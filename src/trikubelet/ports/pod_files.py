@@ -31,7 +31,8 @@ class PodDirectories(Protocol):
 
     async def pods_on_disk(self) -> frozenset[str]:
         """UIDs that have a pod directory; of more than anybody has pods, some. Raises OSError, with ETIMEDOUT where the
-        disk does not answer, and with EBUSY while an earlier look has not ended."""
+        disk does not answer, and with EBUSY while an earlier look that was given up has not ended; one that is under
+        way is waited for."""
         ...
 
 
@@ -83,7 +84,8 @@ class ContainerFiles(Protocol):
 
     async def log_attempts(self, directory: str, container: str) -> Sequence[int]:
         """The runs of a container that left something of their logs, newest first: each N of which there is ``N.log``,
-        or a part that was rotated away from it. ``directory``: of the pod's logs."""
+        or a part that was rotated away from it. Of more than ``core.names.LOGGED_ATTEMPTS_MAX`` the newest: the others
+        are told when those are gone. ``directory``: of the pod's logs."""
         ...
 
     async def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:

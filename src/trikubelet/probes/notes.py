@@ -15,6 +15,7 @@ import msgspec
 
 from trikubelet.core.names import is_static, object_ref
 from trikubelet.core.probes import SavedProbeResults
+from trikubelet.kit.failure_log import FailureLog
 from trikubelet.model.pod_notes import Note
 
 if TYPE_CHECKING:
@@ -27,10 +28,12 @@ log = logging.getLogger(__name__)
 
 
 class ProbeNotes:
-    """Owns no state: what is noted is in the pods' directories, and changes with the containers' readiness."""
+    """Owns the complaints about what could not be noted, so that each is made once an hour. What is noted is in the
+    pods' directories, and changes with the containers' readiness."""
 
     def __init__(self, notes: PodNotes) -> None:
         self._notes = notes
+        self._failure_log = FailureLog()
 
     def of(self, pod: Pod) -> Mapping[str, SavedProbeResults]:
         """What was noted, by containers' names. Never raises: what cannot be read is concluded again."""
@@ -50,4 +53,7 @@ class ProbeNotes:
         try:
             self._notes.note(pod.metadata.uid, Note.PROBES, msgspec.json.encode(results))
         except OSError as error:
-            log.warning("Pod %s: what its probes have found cannot be written down: %s", object_ref(pod), error)
+            if self._failure_log.may_log(pod.metadata.uid):
+                log.warning("Pod %s: what its probes have found cannot be written down: %s", object_ref(pod), error)
+        else:
+            self._failure_log.works_again(pod.metadata.uid)

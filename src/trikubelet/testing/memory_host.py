@@ -14,7 +14,7 @@ import trio
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.env_file import BYTES_MAX, read_env_file
 from trikubelet.core.log_rotation import PACKED, is_part
-from trikubelet.core.names import ATTEMPT_DIGITS_MAX, path_uid
+from trikubelet.core.names import ATTEMPT_DIGITS_MAX, LOGGED_ATTEMPTS_MAX, path_uid
 from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.host.logs import end_of_log
 from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
@@ -156,12 +156,13 @@ class MemoryPodFiles:
         self.directories.add(directory)
 
     async def log_attempts(self, directory: str, container: str) -> Sequence[int]:
-        """The attempts that have logs, highest first."""
+        """The attempts that have logs, highest first, so many at most."""
         await trio.lowlevel.checkpoint()
         start = f"{directory}/{container}/"
         names = [path.removeprefix(start).split(".") for path in self.content if path.startswith(start)]
         found = {first for first, *rest in names if first.isdecimal() and rest[:1] == ["log"]}
-        return sorted({int(first) for first in found if len(first) <= ATTEMPT_DIGITS_MAX}, reverse=True)
+        attempts = sorted({int(first) for first in found if len(first) <= ATTEMPT_DIGITS_MAX}, reverse=True)
+        return attempts[:LOGGED_ATTEMPTS_MAX]
 
     async def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
         """The end of a log, with its newest rotated part."""

@@ -6,12 +6,13 @@ import stat
 import threading
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import trio
 
 from shell.leasekit import leased
-from trikubelet.host import pod_files
+from trikubelet.host import directory_scan, log_ends, pod_directories, removal
 from trikubelet.host.pod_files import DiskPodFiles
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.errors import StillMounted
@@ -214,7 +215,7 @@ async def test_nothing_is_removed_while_something_is_mounted_below(
     await files.make_pod("u")
     await files.make_log_directory(str(tmp_path / "logs/ns_p_u"), "c")
     await files.link_log("a.log", str(tmp_path / "logs/ns_p_u/c/0.log"))
-    monkeypatch.setattr(pod_files, "mounted_below", lambda directory: (f"{directory}/v",))
+    monkeypatch.setattr(removal, "mounted_below", lambda directory: (f"{directory}/v",))
 
     with pytest.raises(StillMounted, match="pods/u/v is still mounted"):
         await files.remove_pod("u")
@@ -253,7 +254,7 @@ async def test_a_directory_that_is_nobodys_uid_is_not_a_pods(files: DiskPodFiles
 async def test_a_removal_that_hangs_holds_up_its_own_directory_alone_and_nothing_is_made_in_it(
     what: str, files: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, let_go, remove = trio.Event(), threading.Event(), pod_files.remove_tree
+    begun, let_go, remove = trio.Event(), threading.Event(), removal.remove_tree
     logs = str(tmp_path / "logs")
 
     def hang(path: str) -> None:
@@ -262,7 +263,7 @@ async def test_a_removal_that_hangs_holds_up_its_own_directory_alone_and_nothing
             assert let_go.wait(60)
         remove(path)
 
-    monkeypatch.setattr(pod_files, "remove_tree", hang)
+    monkeypatch.setattr(removal, "remove_tree", hang)
     for uid in ("u", "v"):
         await files.make_pod(uid)
         await files.make_log_directory(f"{logs}/ns_p_{uid}", "")
@@ -287,7 +288,9 @@ async def test_a_removal_that_hangs_holds_up_its_own_directory_alone_and_nothing
     finally:
         let_go.set()
 
-    while "u" in (files._removing.running("pods") | {name[-1:] for name in files._removing.running("logs")}):
+    while "u" in (
+        files._threads._removing.running("pods") | {name[-1:] for name in files._threads._removing.running("logs")}
+    ):
         await trio.lowlevel.checkpoint()
     assert ({"pods/u": set(), "ns_p_u": {"u"}}[what]) == await files.pods_on_disk()
     assert ({"pods/u": {"ns_p_u"}, "ns_p_u": set()}[what]) == await files.log_directories()
@@ -318,7 +321,7 @@ async def test_a_link_that_leads_to_a_disk_that_hangs_holds_up_nobody(
     finally:
         let_go.set()
 
-    while files._removing.running("logs"):
+    while files._threads._removing.running("logs"):
         await trio.lowlevel.checkpoint()
     assert not (tmp_path / "links/p_ns_c-id.log").is_symlink()
 
@@ -326,7 +329,7 @@ async def test_a_link_that_leads_to_a_disk_that_hangs_holds_up_nobody(
 async def test_a_making_that_hangs_holds_up_its_own_pod_alone_and_what_it_makes_is_not_removed_before(
     files: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, let_go, make = trio.Event(), threading.Event(), pod_files._make_pod
+    begun, let_go, make = trio.Event(), threading.Event(), pod_directories._make_pod
 
     def hang(directory: Path) -> None:
         if directory.name == "u":
@@ -334,7 +337,7 @@ async def test_a_making_that_hangs_holds_up_its_own_pod_alone_and_what_it_makes_
             assert let_go.wait(60)
         make(directory)
 
-    monkeypatch.setattr(pod_files, "_make_pod", hang)
+    monkeypatch.setattr(pod_directories, "_make_pod", hang)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(files.make_pod, "u")
@@ -349,7 +352,7 @@ async def test_a_making_that_hangs_holds_up_its_own_pod_alone_and_what_it_makes_
     finally:
         let_go.set()
 
-    while files._using.running("make pods"):
+    while files._threads._using.running("make pods"):
         await trio.lowlevel.checkpoint()
     assert {"u", "v"} == await files.pods_on_disk()
     await files.remove_pod("u")
@@ -374,16 +377,16 @@ class Growing(io.BytesIO):
 async def test_of_a_file_that_grows_while_its_end_is_read_no_more_is_read_than_was_asked_for(
     files: DiskPodFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pod_files, "open_plain", lambda _: Growing(b"why it ended"))
+    monkeypatch.setattr(log_ends, "open_plain", lambda _: Growing(b"why it ended"))
 
     assert "ended" == await files.read_termination_log("u", "c", 0, 5)
-    assert b"ended" == pod_files._end_with_part("/0.log", 5)
+    assert b"ended" == log_ends.end_with_part("/0.log", 5)
 
 
 async def test_a_log_whose_reading_hangs_is_not_read_twice_and_others_are(
     files: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, let_go, end_of = trio.Event(), threading.Event(), pod_files._end_of
+    begun, let_go, end_of = trio.Event(), threading.Event(), log_ends.end_of
     hung, well = (str(tmp_path / f"logs/ns_p_u/c/{attempt}.log") for attempt in (0, 1))
     await files.make_log_directory(f"{tmp_path}/logs/ns_p_u", "c")
     write_logs(hung, well)
@@ -395,7 +398,7 @@ async def test_a_log_whose_reading_hangs_is_not_read_twice_and_others_are(
         return end_of(path, bytes_max)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pod_files, "_end_of", hang)
+        patch.setattr(log_ends, "end_of", hang)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(files.tail_log, hung, 1, 100)
@@ -407,7 +410,7 @@ async def test_a_log_whose_reading_hangs_is_not_read_twice_and_others_are(
         finally:
             let_go.set()
 
-    while hung in files._using._busy:
+    while hung in files._threads._using._busy:
         await trio.lowlevel.checkpoint()
     assert "said\n" == await files.tail_log(hung, 1, 100)
 
@@ -429,7 +432,7 @@ async def test_nor_does_a_lease_that_is_taken_once_the_hosts_file_was_compared(
 ) -> None:
     await files.make_pod("u")
     path = await files.write_hosts("u", "hosts")
-    monkeypatch.setattr(pod_files, "_says", lambda *_: False)
+    monkeypatch.setattr(pod_directories, "_says", lambda *_: False)
 
     with trio.fail_after(20), leased(path), pytest.raises(BlockingIOError):
         await files.write_hosts("u", "others")
@@ -443,14 +446,14 @@ async def test_a_look_that_hangs_holds_up_nobody_and_is_the_only_one(
 ) -> None:
     begun, let_go = trio.Event(), threading.Event()
 
-    def hang(directory: Path) -> frozenset[str]:
+    def hang(directory: Path) -> NoReturn:
         trio.from_thread.run_sync(begun.set)
         assert let_go.wait(60)
-        return frozenset()
+        raise FileNotFoundError
 
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(pod_files, "_directories", hang)
+            patch.setattr(os, "scandir", hang)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(getattr(files, look))
                 await begun.wait()
@@ -462,7 +465,7 @@ async def test_a_look_that_hangs_holds_up_nobody_and_is_the_only_one(
     finally:
         let_go.set()
 
-    while files._using.running("look through pods") or files._using._busy:
+    while files._threads._using.running("look through pods") or files._threads._using._busy:
         await trio.lowlevel.checkpoint()
     assert {"pods_on_disk": {"u"}, "log_directories": {"ns_p_u"}}[look] == await getattr(files, look)()
 
@@ -470,7 +473,7 @@ async def test_a_look_that_hangs_holds_up_nobody_and_is_the_only_one(
 async def test_of_more_directories_than_there_are_pods_some_are_named(
     files: DiskPodFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pod_files, "DIRECTORIES_MAX", 3)
+    monkeypatch.setattr(directory_scan, "DIRECTORIES_MAX", 3)
     pods = {f"u{number}" for number in range(5)}
     for uid in pods:
         await files.make_pod(uid)

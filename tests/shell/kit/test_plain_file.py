@@ -7,12 +7,15 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 import trikubelet
 from trikubelet.host.manifests import DiskManifests
+from trikubelet.kit import plain_file
 from trikubelet.kit.plain_file import open_plain, open_plain_to_append, put_plain, read_plain
+from trikubelet.kit.private_file import write_privately
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.volumes.inside import read_file
 
@@ -92,6 +95,48 @@ def test_a_file_is_put_in_place_whatever_lies_there_and_beside(tmp_path: Path) -
     put_plain(tmp_path / "a", b"second")
 
     assert {"a": b"second", "elsewhere": b"gold"} == {one.name: one.read_bytes() for one in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("put", [put_plain, write_privately])
+@pytest.mark.parametrize("name", ["a", ".a.new"])
+def test_an_empty_directory_in_its_place_or_beside_goes(
+    name: str, put: Callable[[Path, bytes], object], tmp_path: Path
+) -> None:
+    (tmp_path / name).mkdir()
+
+    put(tmp_path / "a", b"said")
+
+    assert {"a": b"said"} == {one.name: one.read_bytes() for one in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("put", [put_plain, write_privately])
+@pytest.mark.parametrize("name", ["a", ".a.new"])
+def test_a_directory_with_something_in_it_stays_and_is_named(
+    name: str, put: Callable[[Path, bytes], object], tmp_path: Path
+) -> None:
+    (tmp_path / name / "gold").mkdir(parents=True)
+
+    with pytest.raises(OSError, match=f"Directory not empty: '{tmp_path}/{name}'"):
+        put(tmp_path / "a", b"said")
+
+    assert [name] == os.listdir(tmp_path)
+    assert ["gold"] == os.listdir(tmp_path / name)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a disk that is full is Linux's")
+def test_what_could_not_be_written_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of a write has no name."""
+
+    def full(path: Path, _: str) -> BinaryIO:
+        path.touch()
+        return open("/dev/full", "wb")
+
+    monkeypatch.setattr(plain_file, "open", full, raising=False)
+
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}/a'"):
+        put_plain(tmp_path / "a", b"said")
+
+    assert [] == os.listdir(tmp_path)
 
 
 SOURCE = Path(trikubelet.__file__).parent

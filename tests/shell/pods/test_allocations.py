@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from trikubelet.core.resize.allocation import allocation_of, written
 from trikubelet.model import k8s
 from trikubelet.model.pod_notes import Note
+from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation
 from trikubelet.pods.allocations import Allocations
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_host import MemoryPodFiles
@@ -53,7 +56,11 @@ def test_a_pod_that_comes_again_is_allocated_anew_and_nothing_of_its_earlier_ins
 
     allocations.forget("uid-web")
 
-    assert [] == [name for name, kept in vars(allocations).items() if name != "_notes" and kept != empty[name]]
+    assert [] == [
+        name
+        for name, kept in vars(allocations).items()
+        if name not in ("_notes", "_failure_log") and kept != empty[name]
+    ]
 
 
 def test_what_an_earlier_agent_noted_counts_before_and_after_admission() -> None:
@@ -75,3 +82,23 @@ def test_a_note_that_cannot_be_read_is_reported_once_and_the_spec_counts(caplog:
     assert three is allocations.as_allocated(three)
     (said,) = caplog.messages
     assert said.startswith("Pod default/web: what it was allocated cannot be read, its spec counts: ")
+
+
+async def test_what_was_found_and_cannot_be_noted_is_said_once_though_every_sync_learns_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = web("1")
+    files = noted(written(allocation_of(one)))
+    allocations = Allocations(files)
+    allocations.admit(one)
+    status = ContainerStatus("id", "main", 0, ContainerState.RUNNING, 1)
+
+    def refuse(uid: str, note: Note, content: bytes) -> None:
+        raise OSError(errno.ENOTEMPTY, "Directory not empty", ".resources.new")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "note", refuse)
+        for _ in range(3):
+            allocations.learned(one, PodObservation("uid-web", containers=(status,)))
+
+    assert 1 == caplog.text.count("what its containers have cannot be written down: ")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import pytest
 import trio
 
+from trikubelet.model.pod_notes import Note
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
 from trikubelet.pods.observations import Observations
 from trikubelet.testing.memory_host import MemoryPodFiles
@@ -75,6 +77,26 @@ async def test_of_a_pod_that_began_beside_remains_only_what_was_made_since_count
 
     observations.forget("uid-web")
     assert (NEW, OLD) == (await observations.newer_than("uid-web", 0)).containers
+
+
+async def test_that_it_cannot_be_noted_is_said_once_though_it_is_tried_with_every_sync(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = MemoryPodFiles()
+    observations = Observations(Cache(OLD), Relister(), files)
+    observations.begin_despite_leftovers("uid-web")
+
+    def refuse(uid: str, note: Note, content: bytes) -> None:
+        raise OSError(errno.ENOTEMPTY, "Directory not empty", ".earlier.new")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "note", refuse)
+        for _ in range(3):
+            observations.note_earlier("uid-web")
+    assert 1 == caplog.text.count("what is of its earlier instance cannot be written down: ")
+
+    observations.note_earlier("uid-web")
+    assert b"" != files.noted("uid-web", Note.EARLIER)
 
 
 @pytest.mark.parametrize(

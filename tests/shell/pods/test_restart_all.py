@@ -11,6 +11,7 @@ import trio
 
 from core.podkit import rule
 from shell.pods.shellkit import Bench, phase, until
+from trikubelet.core.names import LOGGED_ATTEMPTS_MAX
 from trikubelet.model import k8s
 from trikubelet.model.runtime_errors import RuntimeFailure
 from trikubelet.pods.stop import PodKiller
@@ -308,6 +309,42 @@ async def test_old_logs_on_a_slow_disk_hold_up_no_container(
         await until(lambda: "web" in bench.running())
 
     assert 2 > trio.current_time() - began
+
+
+async def test_of_a_container_that_the_runtime_has_forgotten_any_number_of_old_logs_goes(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    runs = 2 * LOGGED_ATTEMPTS_MAX + 50
+    directory = f"/var/log/pods/default_again_{UID}"
+    bench.files.directories.add(directory)  # type: ignore[attr-defined]
+    for attempt in range(runs):
+        bench.files.content[f"{directory}/boss/{attempt}.log"] = b""  # type: ignore[attr-defined]
+
+    async with bench.agent(pod("again", container("boss"), container("web"))):
+        await until(lambda: "web" in bench.running())
+
+        assert [runs, runs - 1] == list(await bench.files.log_attempts(directory, "boss"))
+
+
+async def test_old_logs_that_do_not_go_are_not_tried_again_and_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory may be called as one."""
+    bench, asked = Bench(), []
+    for attempt in range(30):
+        bench.files.content[f"/var/log/pods/default_again_{UID}/boss/{attempt}.log"] = b""  # type: ignore[attr-defined]
+
+    async def leave(path: str) -> None:
+        await trio.lowlevel.checkpoint()
+        asked.append(path)
+        assert len(asked) < 100
+
+    monkeypatch.setattr(bench.files, "remove_container_logs", leave)
+    async with bench.agent(pod("again", container("boss"), container("web"))):
+        await until(lambda: "web" in bench.running())
+
+    assert len(set(asked)) == len(asked) == 29
 
 
 async def test_the_logs_of_the_last_two_runs_stay(autojump_clock: MockClock) -> None:

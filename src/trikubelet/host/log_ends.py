@@ -1,0 +1,43 @@
+"""The last bytes of what containers wrote: of a termination message, of a log and its newest rotated part."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trikubelet.core.log_rotation import is_finished, stem
+from trikubelet.host.directory_scan import entries
+from trikubelet.kit.plain_file import open_plain
+
+
+def end_of(path: str, bytes_max: int) -> bytes:
+    """The last bytes of a file; empty for one that cannot be read, or is not a plain file."""
+    try:
+        with open_plain(path) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - bytes_max))
+            return file.read(bytes_max)
+    except OSError:
+        return b""
+
+
+def end_with_part(path: str, bytes_max: int) -> bytes:
+    """The last bytes of a log, and before them those of its newest rotated part, where it has too few."""
+    end = end_of(path, bytes_max)
+    if len(end) < bytes_max and (part := newest_part(path)):
+        end = end_of(part, bytes_max - len(end)) + end
+    return end
+
+
+def newest_part(path: str) -> str:
+    """The log's newest rotated part, where it is not compressed; empty where there is none. Of a directory with more
+    names than are looked at, the newest that was seen."""
+    directory, start = os.path.dirname(path), f"{os.path.basename(path)}."
+    newest = ""
+    try:
+        for entry in entries(Path(directory)):
+            name = entry.name.removeprefix(start)
+            if entry.name.startswith(start) and name > newest and is_finished(name):
+                newest = name
+    except OSError:
+        return ""
+    return f"{path}.{newest}" if newest and stem(newest) == newest else ""

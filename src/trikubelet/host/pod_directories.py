@@ -1,0 +1,135 @@
+"""Pods' directories on the real disk, what is noted there of pods, and what containers have mounted from there.
+
+    <root>/pods/<uid>/containers/<container>/<attempt>   termination message files
+    <root>/pods/<uid>/etc-hosts                          the managed hosts file
+    <root>/pods/<uid>/userns, resources, probes, …       what the agent notes of the pod (``model.pod_notes``)
+    <root>/pods/<uid>/volumes/…, volume-subpaths/…       belong to ``volumes``
+
+Nothing here follows a symbolic link when it removes, and nothing is removed while something is mounted below it: a
+container may have written to these directories. What another process removed meanwhile was to go anyway.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trikubelet.core.names import pod_directory
+from trikubelet.host.directory_scan import directories
+from trikubelet.host.log_ends import end_of
+from trikubelet.host.pod_file_threads import PODS
+from trikubelet.host.removal import remove_unmounted
+from trikubelet.kit.plain_file import open_plain, put_plain
+from trikubelet.model.names import uid_problem
+from trikubelet.model.pod_notes import NOTE_BYTES_MAX, check_size
+
+if TYPE_CHECKING:
+    from trikubelet.host.pod_file_threads import PodFileThreads
+    from trikubelet.model.pod_notes import Note
+
+POD_MODE, FILE_MODE, TERMINATION_MODE = 0o750, 0o644, 0o666
+
+
+class DiskPodDirectories:
+    """Owns the layout of pods' directories; the state is the disk's."""
+
+    def __init__(self, root: Path, threads: PodFileThreads) -> None:
+        self._pods = root / "pods"
+        self._threads = threads
+        self._pods.mkdir(mode=POD_MODE, parents=True, exist_ok=True)
+
+    def _pod(self, uid: str) -> Path:
+        return pod_directory(self._pods, uid)
+
+    async def make_pod(self, uid: str) -> None:
+        """The pod's directory with its parts. Raises OSError, with EBUSY while an earlier instance's is being
+        removed."""
+        await self._threads.make(partial(_make_pod, self._pod(uid)), PODS, uid)
+
+    async def remove_pod(self, uid: str) -> None:
+        """The pod's directory. Raises StillMounted, or OSError."""
+        await self._threads.remove(partial(remove_unmounted, self._pod(uid)), PODS, uid)
+
+    async def pods_on_disk(self) -> frozenset[str]:
+        """UIDs that have a directory. A name that is not a UID is not a pod's."""
+        return await self._threads.look(self._uids, PODS)
+
+    def _uids(self) -> frozenset[str]:
+        return frozenset(name for name in directories(self._pods) if not uid_problem(name))
+
+    async def write_hosts(self, uid: str, content: str) -> str:
+        """Write the managed hosts file in place: a container that has it mounted sees the same inode. What it holds now
+        may be any bytes and as many, since the containers may write it too."""
+        path = self._pod(uid) / "etc-hosts"
+        await self._threads.make(partial(_write_in_place, path, content.encode()), PODS, uid)
+        return str(path)
+
+    def noted(self, uid: str, note: Note) -> bytes:
+        """The pod's checkpoint of that kind. A file that is too long, which the agent did not write, is cut off."""
+        try:
+            with open_plain(str(self._pod(uid) / note.value)) as file:
+                return file.read(NOTE_BYTES_MAX)
+        except FileNotFoundError:
+            return b""
+
+    def noted_of_all(self, note: Note) -> dict[str, bytes]:
+        """Every pod's checkpoint of that kind; an empty file, which a power cut can leave, is ignored."""
+        found = ((uid, self.noted(uid, note)) for uid in self._uids())
+        return {uid: content for uid, content in found if content}
+
+    def note(self, uid: str, note: Note, content: bytes) -> None:
+        """Put the file in place atomically. Not flushed: what a power cut loses is not needed, for it ends the
+        processes, too."""
+        check_size(note, content)
+        put_plain(self._pod(uid) / note.value, content)
+
+    def forget_note(self, uid: str, note: Note) -> None:
+        """Remove the file; nothing was noted of an orphan whose UID is somebody else's label and leads elsewhere."""
+        if not uid_problem(uid):
+            (self._pod(uid) / note.value).unlink(missing_ok=True)
+
+    async def termination_log(self, uid: str, container: str, attempt: int) -> str:
+        """Create the file behind terminationMessagePath; anyone in the container may write it."""
+        path = self._pod(uid) / "containers" / container / str(attempt)
+        await self._threads.make(partial(_make_termination_log, path), PODS, uid)
+        return str(path)
+
+    async def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
+        """The end of what the container wrote there."""
+        path = str(self._pod(uid) / "containers" / container / str(attempt))
+        return (await self._threads.read(partial(end_of, path, bytes_max), PODS, path)).decode(errors="replace")
+
+
+def _make_pod(directory: Path) -> None:
+    for part in ("", "volumes", "plugins", "containers"):
+        (directory / part).mkdir(mode=POD_MODE, parents=True, exist_ok=True)
+
+
+def _make_termination_log(path: Path) -> None:
+    path.parent.mkdir(mode=POD_MODE, parents=True, exist_ok=True)
+    path.touch()
+    path.chmod(TERMINATION_MODE)
+
+
+def _write_in_place(path: Path, wanted: bytes) -> None:
+    if not _says(path, wanted):
+        # Neither this nor the reading waits for a lease (F_SETLEASE) that a container has on its file: the kernel lets
+        # it keep one for 45 s, and the threads are all pods'. The pod's next sync tries again.
+        with open(path, "wb", opener=_not_waiting) as file:
+            file.write(wanted)
+        path.chmod(FILE_MODE)
+
+
+def _not_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK, FILE_MODE)
+
+
+def _says(path: Path, wanted: bytes) -> bool:
+    """Whether the file exists and holds just that. No more of it is read than needed."""
+    try:
+        with open_plain(str(path)) as file:
+            return file.read(len(wanted) + 1) == wanted
+    except FileNotFoundError:
+        return False
