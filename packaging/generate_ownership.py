@@ -34,7 +34,6 @@ HELD = {"pods", "pleg", "node", "status", "volumes", "probes", "images", "stats"
 COLLECTIONS = {"set", "dict", "list", "Counter", "deque", "defaultdict", "OrderedDict"}
 EXEMPT = {
     ("PodCredentials", "images/credentials.py"): "never changes: the plugins, each of which owns what it keeps",
-    ("_Hops", "kube/manifest_url.py"): "lives for one request",
     ("_Text", "server/exposition.py"): "lives for one answer",
     ("KubectlApi", "server/kubectl/api.py"): "never changes: the resources, whose histories own what they keep",
     ("LocalApi", "server/local_api.py"): "never changes: what answers at each path",

@@ -24,6 +24,7 @@ _BLOCK: Final = 512
 _PART_BYTES: Final = 64 * 1024
 _ZEROS: Final = bytes(_BLOCK)
 _CHECKSUM: Final = slice(148, 156)
+_BROKEN: Final = "a pax header is broken"
 
 
 class NoArchive(Exception):
@@ -187,10 +188,13 @@ def _records(octets: bytes) -> dict[bytes, bytes]:
     octets, begin = octets.rstrip(b"\0"), 0
     while begin < len(octets):
         digits = octets[begin : begin + 20].partition(b" ")[0]
-        end = begin + _number(digits, 10)
+        # Digits alone: what else may stand for a number in a header leads back, and round and round.
+        end = begin + (int(digits) if digits.isdigit() else 0)
+        if not begin + len(digits) + 1 < end <= len(octets):
+            raise NoArchive(_BROKEN)
         key, equals, value = octets[begin + len(digits) + 1 : end - 1].partition(b"=")
         if not equals or octets[end - 1 : end] != b"\n":
-            raise NoArchive("a pax header is broken")
+            raise NoArchive(_BROKEN)
         if key in _READ_OF_PAX:
             found[key] = _text(value)
         begin = end

@@ -6,6 +6,7 @@ words for an operator.
 
 from __future__ import annotations
 
+import os
 from typing import Final
 from urllib.parse import unquote
 
@@ -26,7 +27,7 @@ def socket_path(endpoint: str) -> str:
         raise ValueError("embedded: the name of the runtime inside the agent ends in a colon; write embedded:")
     if not path.startswith("/"):
         raise ValueError(f"{endpoint}: the socket's path must be absolute; write unix:///path/to/runtime.sock")
-    if len(path.encode()) > _PATH_BYTES_MAX:
+    if len(os.fsencode(path)) > _PATH_BYTES_MAX:
         raise ValueError(f"{endpoint}: longer than the {_PATH_BYTES_MAX} bytes a Unix socket's path may have")
     return path
 

@@ -11,7 +11,7 @@ may be made up, and it takes as long as the API server likes to find that out. S
 (``messages.Request.admit``).
 
 Who goes is not who is silent: a newcomer is silent as long as its handshake takes, and all the others may be asking. It
-is the oldest, whatever it did, so that a newcomer has as long as it takes for a whole server to be filled anew; and it
+is the oldest, whatever it did, so that a newcomer has as long as it takes for a whole server to be filled again; and it
 is one of the network that has most, so that who comes again as soon as it was closed closes its own.
 
 A refusal costs us little, but a thousand who ask again at once keep the loop busy, and a newcomer would wait for all of

@@ -8,6 +8,7 @@ Where everybody waits in one line, who brings a thousand makes all others wait f
 
 from __future__ import annotations
 
+import math
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -72,7 +73,7 @@ class FairQueue(Generic[T]):
 
 
 class Crowded(Exception):
-    """There are more who wait for a place than may wait."""
+    """There are more who wait for a place than may wait, or too many before this one for the time there is."""
 
 
 class _Waiter:
@@ -93,15 +94,16 @@ class FairPlaces:
         self._waiting_max = waiting_max
 
     @asynccontextmanager
-    async def place(self, owner: Hashable) -> AsyncIterator[None]:
-        """Wait for a place and have it for the length of the block. Raises Crowded."""
-        await self._take(owner)
+    async def place(self, owner: Hashable, until: float = math.inf) -> AsyncIterator[None]:
+        """Wait for a place, no longer than ``until`` (Trio's clock), and have it for the length of the block. Raises
+        Crowded."""
+        await self._take(owner, until)
         try:
             yield
         finally:
             self._give_on()
 
-    async def _take(self, owner: Hashable) -> None:
+    async def _take(self, owner: Hashable, until: float) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._free:  # nobody waits then
             self._free -= 1
@@ -111,13 +113,16 @@ class FairPlaces:
         self._waiting.add(owner, waiter)
         if len(self._waiting) > self._waiting_max and (leaves := self._waiting.of_the_largest()) is not None:
             leaves.is_over.set()
-        try:
-            await waiter.is_over.wait()
-        except trio.Cancelled:
-            self._waiting.discard(owner, waiter)
-            if waiter.has_place:
-                self._give_on()
-            raise
+        with trio.move_on_at(until) as patience:
+            try:
+                await waiter.is_over.wait()
+            except trio.Cancelled:
+                self._waiting.discard(owner, waiter)
+                if waiter.has_place:
+                    self._give_on()
+                raise
+        if patience.cancelled_caught:
+            raise Crowded("others were before it for as long as it could wait")
         if not waiter.has_place:
             raise Crowded(f"more than {self._waiting_max} wait already")
 

@@ -63,7 +63,7 @@ class Notifier:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as way:
                 way.setblocking(False)
-                way.sendto("\n".join(lines).encode(), self._address)
+                way.sendto("\n".join(lines).encode(errors="surrogateescape"), self._address)
         except OSError as error:
             if not self._failed:
                 log.warning("Cannot notify systemd (%s): %s", lines[0], error)

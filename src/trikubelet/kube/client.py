@@ -23,7 +23,7 @@ import msgspec
 import trio
 
 from trikubelet.kit.backoff import Backoff
-from trikubelet.kube.body import body_of, read_body
+from trikubelet.kube.body import plain_body, read_body
 from trikubelet.kube.errors import error_of_answer, transport_errors
 from trikubelet.kube.figures import FAILED, ApiFigures
 from trikubelet.kube.items import item_of, page_of
@@ -143,7 +143,7 @@ class ApiClient:
         if initial:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         response = await self._open(resource.path(selection.namespace), query)
-        watch = Watch(body_of(response), self._server)
+        watch = Watch(plain_body(response), self._server)
         try:
             yield watch
         finally:

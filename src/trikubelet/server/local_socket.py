@@ -1,6 +1,6 @@
 """The agent's own Unix socket: there as long as the agent is, whatever is removed meanwhile.
 
-    bound at the start ─► accept, accept, … ─► its name is gone ─► bound anew; connections live on
+    bound at the start ─► accept, accept, … ─► its name is gone ─► bound again; connections live on
 
 A socket without a name can be asked by nobody, and its agent looks dead to the command line. So whoever tidies up there
 (something that empties /run, a hasty operator) is made good after a few seconds. What somebody else has put in its
@@ -40,7 +40,7 @@ class LocalSocket(trio.abc.Listener[trio.SocketStream]):
         this life is the only one. Raises StartFailed when there can be no socket."""
         self._path = path
         self._failure_log = FailureLog()
-        if len(path.encode()) > _PATH_BYTES_MAX:
+        if len(os.fsencode(path)) > _PATH_BYTES_MAX:
             limit = f"the system allows {_PATH_BYTES_MAX} bytes; choose a shorter --root-dir"
             raise StartFailed(f"{path} is too long for the path of a socket: {limit}")
         place = Path(path)
@@ -74,12 +74,12 @@ class LocalSocket(trio.abc.Listener[trio.SocketStream]):
     def remove(self) -> None:
         """Remove its name, unless it is somebody else's by now."""
         with suppress(OSError):
-            if _file_at(self._path) == self._file:
+            if self._is_ours(_file_at(self._path)):
                 os.unlink(self._path)
 
     def _look(self) -> None:
         found = _file_at(self._path)
-        if found == self._file:
+        if self._is_ours(found):
             self._failure_log.works_again(_BIND)
             return
         try:
@@ -94,6 +94,10 @@ class LocalSocket(trio.abc.Listener[trio.SocketStream]):
         gone, self._listener = self._listener, fresh
         gone.socket.close()  # who waits for a connection there waits here now
         log.warning("The agent's socket %s had been removed; it is there again", self._path)
+
+    def _is_ours(self, found: tuple[int, int] | None) -> bool:
+        """Where the own file could not be looked at, none is."""
+        return found is not None and found == self._file
 
     def __repr__(self) -> str:
         return f"<LocalSocket {self._path}>"

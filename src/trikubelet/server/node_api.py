@@ -2,7 +2,7 @@
 
     request ─► who asks (authentication) ─► may they (authorization) ─► the route's handler (routes)
                   ├ nobody known: 401           └ no: 403; not known: 500            └ no route: 404
-                  └ too many tokens to review: 429
+                  └ too many tokens to review before this one: 429
 
 Paths, methods and rights are one table, ``core.node_access.PLACES``; here and in ``node_pages`` is what answers there.
 Nothing is disclosed, not even that there is no such path, before the caller is known and allowed. On the read-only

@@ -52,9 +52,12 @@ class Reviews:
 
     async def holder(self, token: str, network: str) -> Caller | None:
         """Whose token it is that came from a network; None when it is nobody's. Raises ApiError when that cannot be
-        found out, and Crowded where too many others want to know such a thing."""
+        found out, and Crowded where too many others want to know such a thing: more than may wait, or so many that
+        there is no time for an answer any more when its turn comes."""
         body = k8s.TokenReview(spec=k8s.TokenReviewSpec(token=token))
-        async with self._token_places.place(network):
+        # Who waits on would be cut off amid a review, and that would look like a token that is nobody's.
+        begins_until = trio.current_effective_deadline() - ANSWER_SECONDS_MAX
+        async with self._token_places.place(network, begins_until):
             status = (await self._reviewed(TOKEN_REVIEWS, body, k8s.TokenReview)).status
         if status is None or not status.authenticated or status.user is None:
             return None

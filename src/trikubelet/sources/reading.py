@@ -51,6 +51,6 @@ class ManifestReader:
 
 
 def bug_fault(origin: str, bug: Exception) -> Fault:
-    """What to say of a manifest, or of a directory of them, whose reading provoked a bug."""
+    """What to say of a manifest, a directory of them or a URL, getting or reading which provoked a bug."""
     problem = f"cannot be read for a bug in the agent: {type(bug).__name__}: {message_of(bug)}"
     return Fault(origin, None, "", problem, "report it with the manifest; the log has more")

@@ -17,9 +17,10 @@ import trio
 
 from trikubelet.core.file_source import FileState, fold_file, has_lost
 from trikubelet.kit.every import Every
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.model.faults import Fault
 from trikubelet.sources.fault_log import FaultLog
-from trikubelet.sources.reading import ManifestReader
+from trikubelet.sources.reading import ManifestReader, bug_fault
 from trikubelet.sources.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class UrlSource:
         self._failures = 0
         self._was_good = False
         self._fault_log = FaultLog()
+        self._barriers = FaultBarriers(log, "%s: a bug in fetching it; what it brought before stays")
 
     def files(self) -> Mapping[str, FileState]:
         """What the URL contributes and what is wrong with it."""
@@ -97,6 +99,13 @@ class UrlSource:
                 self._doubted = None
 
     async def _ask(self) -> ManifestAnswer | Fault:
+        """A good answer, or why there is none."""
+        with self._barriers.of(self._url) as barrier:
+            return await self._asked()
+        assert barrier.fault is not None
+        return bug_fault(self._url, barrier.fault)
+
+    async def _asked(self) -> ManifestAnswer | Fault:
         try:
             with trio.fail_after(FETCH_SECONDS_MAX):
                 answer = await self._fetch.fetch()

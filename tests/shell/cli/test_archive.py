@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trikubelet.cli.archive import _stays, pour, unpack
+from trikubelet.cli.destination import Destination, NotTaken
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.host.removal import remove_tree
 
@@ -233,6 +234,20 @@ def test_what_was_there_gets_no_other_name_and_keeps_what_it_holds(
     assert ["mine", "replaced"] == sorted(os.listdir(new))
     assert ("mine", "etc/replaced") == ((new / "mine").read_text(), (new / "replaced").read_text())
     assert "'hard' is a link to 'new/mine', which was not taken" in capsys.readouterr().err
+
+
+def test_a_file_with_the_number_of_one_that_was_made_and_is_gone_gets_no_other_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = os.stat
+    with Destination(str(tmp_path)) as destination:
+        destination.write(["a"], [b"ours"], 0o644, 0)
+        gone = look(tmp_path / "a")
+        destination.link(["a"], "anywhere")
+        (tmp_path / "theirs").touch()  # a file system may give it the number at once, or never
+        monkeypatch.setattr(os, "stat", lambda path, **how: gone if path == "theirs" else look(path, **how))
+        with pytest.raises(NotTaken, match="is a link to 'theirs', which was not taken"):
+            destination.link_again(["b"], ["theirs"])
 
 
 def test_a_file_keeps_its_second_name_when_the_first_is_another(tmp_path: Path) -> None:

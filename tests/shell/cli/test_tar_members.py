@@ -7,10 +7,11 @@ import itertools
 import subprocess
 import sys
 import tarfile
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trikubelet.cli.tar_members import EXTENSION_BYTES_MAX, Kind, Member, Members, NoArchive
@@ -18,6 +19,8 @@ from trikubelet.cli.tar_members import EXTENSION_BYTES_MAX, Kind, Member, Member
 if TYPE_CHECKING:
     from pathlib import Path
 
+LEADS_BACK = b"\xff path=" + b"a" * 30 + b"\nX"
+"""A record whose length is -1, where lengths are numbers as in a header: the next would begin a byte before it."""
 LONG = "/".join(["directory"] * 40)
 
 
@@ -116,6 +119,9 @@ def test_a_name_larger_than_any_is_not_read(kind: bytes) -> None:
         pytest.param(header("a", b"0", -1), "below zero", id="a size below zero"),
         pytest.param(extension(b"x", b"0 a=b\n"), "pax header", id="a record without a length"),
         pytest.param(extension(b"x", b"99 path=b\n"), "pax header", id="a record longer than its header"),
+        pytest.param(extension(b"x", LEADS_BACK), "pax header", id="a record whose length is below zero"),
+        pytest.param(extension(b"x", b"12\0path=abcd\n"), "pax header", id="a record with a length and no blank"),
+        pytest.param(extension(b"x", b"1 a=b\n"), "pax header", id="a record shorter than its length"),
         pytest.param(extension(b"x", b"10 size=x\n") + header("a", b"0", 0), "number", id="a size of letters"),
         pytest.param(extension(b"x", b"11 size=-1\n") + header("a", b"0", 0), "number", id="a size of pax below zero"),
     ],
@@ -143,3 +149,11 @@ def test_a_damaged_archive_is_read_or_refused(damages: list[tuple[int, int]], le
             assert "\0" not in member.name + member.link
     except NoArchive:
         pass
+
+
+@given(st.lists(st.sampled_from([b"13 path=some\n", b"7 a=b\n", b"\xff", b"-1", b"0", b" ", b"=", b"\n", b"path"])))
+@example([LEADS_BACK])
+@example([b"13 path=some\n", b"\xff path=a\nX"])
+def test_a_pax_header_of_anything_is_read_or_refused(parts: list[bytes]) -> None:
+    with suppress(NoArchive):
+        read(extension(b"x", b"".join(parts)) + header("a", b"0", 0))

@@ -118,7 +118,9 @@ def test_an_endpoint_is_a_path_or_a_unix_url(endpoint: str, path: str) -> None:
     assert path == socket_path(endpoint)
 
 
-@pytest.mark.parametrize("path", ["/run/x.sock", "/data/50%20full/x.sock", "/a%25/é #?/x:y.sock", "//x.sock"])
+@pytest.mark.parametrize(
+    "path", ["/run/x.sock", "/data/50%20full/x.sock", "/a%25/é #?/x:y.sock", "//x.sock", "/\udcff.sock"]
+)
 def test_the_endpoint_made_of_a_path_leads_back_to_it(path: str) -> None:
     assert path == socket_path(endpoint_at(path))
 
@@ -131,6 +133,7 @@ def test_the_endpoint_made_of_a_path_leads_back_to_it(path: str) -> None:
         ("unix://run/x.sock", "must be absolute"),
         ("", "must be absolute"),
         ("/" + "x" * 107, "longer than the 107 bytes"),
+        ("/" + "é" * 54, "longer than the 107 bytes"),
     ],
 )
 def test_an_impossible_endpoint_is_refused_with_a_remedy(endpoint: str, words: str) -> None:

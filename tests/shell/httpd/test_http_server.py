@@ -388,6 +388,21 @@ async def test_after_a_refused_upgrade_nothing_is_taken_for_a_request(
     assert (True, []) == (b"today" in body, statuses(body))
 
 
+async def test_after_a_refused_upgrade_what_the_client_still_sends_is_read_so_that_it_finds_the_answer(
+    autojump_clock: MockClock,
+) -> None:
+    # A socket that is closed over what nobody has read is reset, and a client that is reset may lose the answer.
+    async def handler(_: Request) -> Upgrade:
+        return Upgrade(refuse)
+
+    async with connected(handler) as client:
+        await client.send_all(WANTS_MORE)
+        told = await everything(client)
+        await client.send_all(HIDDEN)  # raises where nobody reads any more
+
+    assert [b"403"] == statuses(told)
+
+
 @pytest.mark.parametrize("accepts", [True, False])
 async def test_a_conversation_that_fails_is_logged_and_told_as_far_as_it_can_be(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, accepts: bool

@@ -116,6 +116,19 @@ async def test_with_no_room_to_wait_who_finds_no_place_is_sent_away_at_once(auto
         assert 0 == trio.current_time()
 
 
+async def test_who_had_no_turn_by_the_time_he_can_wait_for_is_sent_away_and_keeps_no_place(
+    autojump_clock: MockClock,
+) -> None:
+    places = FairPlaces(1, 10)
+    async with places.place("a"):
+        with pytest.raises(Crowded, match="as long as it could wait"):
+            async with places.place("b", until=5):
+                pytest.fail("there was none")
+        assert 5 == trio.current_time()
+    async with places.place("b", until=5):
+        assert 5 == trio.current_time(), "where one is free nobody waits"
+
+
 async def test_who_gives_up_is_given_no_place(autojump_clock: MockClock) -> None:
     crowd = Crowd(FairPlaces(1, 10))
     async with trio.open_nursery() as nursery:

@@ -25,7 +25,7 @@ class Systemd:
 
     def heard(self) -> list[str]:
         """The lines of the next datagram."""
-        return self.socket.recv(4096).decode().split("\n")
+        return self.socket.recv(4096).decode(errors="surrogateescape").split("\n")
 
 
 @pytest.fixture
@@ -40,12 +40,12 @@ def test_readiness_status_end_and_signs_of_life_are_reported(systemd: Systemd, t
     notifier.ready("running\n3 pods")
     notifier.status("still running")
     notifier.alive()
-    notifier.stopping("going down")
+    notifier.stopping("failed: /r\udcff")
 
     assert ["READY=1", "STATUS=running 3 pods"] == systemd.heard()
     assert ["STATUS=still running"] == systemd.heard()
     assert ["WATCHDOG=1"] == systemd.heard()
-    assert ["STOPPING=1", "STATUS=going down"] == systemd.heard()
+    assert ["STOPPING=1", "STATUS=failed: /r\udcff"] == systemd.heard()
 
 
 def test_an_abstract_address_begins_with_an_at_sign() -> None:

@@ -67,6 +67,7 @@ POD = {
     "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7"},
 }
 TEXT = json.dumps(POD).encode()
+CHANGE = json.dumps({"type": "ADDED", "object": POD}).encode() + b"\n"
 
 
 @pytest.fixture
@@ -384,9 +385,26 @@ async def test_a_caller_with_newer_things_to_say_hears_at_once_that_the_server_i
 # ---- answers of the wrong size or pace -----------------------------------------------------------------------------
 
 
-async def test_a_packed_answer_is_unpacked(open_pair: Callable[..., Any]) -> None:
-    async with open_pair(Response(200, {"content-encoding": "gzip"}, gzip.compress(TEXT))) as (_, client):
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", "x-gzip"])
+async def test_a_packed_answer_is_unpacked(open_pair: Callable[..., Any], coding: str) -> None:
+    async with open_pair(Response(200, {"content-encoding": coding}, gzip.compress(TEXT))) as (_, client):
         assert TEXT == (await client.get(PODS, "a", "n")).raw
+
+
+@pytest.mark.parametrize(("coding", "body"), [("br", CHANGE), ("gzip", gzip.compress(CHANGE, mtime=0))])
+async def test_a_watch_that_comes_packed_is_a_failure_and_harms_nobody(
+    open_pair: Callable[..., Any], coding: str, body: bytes
+) -> None:
+    answers = [Response(200, {}, TEXT), Response(200, {"content-encoding": coding}, body)]
+
+    async def answer(_: Request) -> Response:
+        return answers.pop()
+
+    async with open_pair(answer, connections_max=1) as (_, client):
+        with pytest.raises(ApiFailure, match=rf"is packed.*\(Content-Encoding: {coding}\)"):
+            async with client.watch(PODS, Selection(), resource_version="1"):
+                pytest.fail("it cannot be read")
+        assert "a" == (await client.get(PODS, "a", "n")).name
 
 
 @pytest.mark.parametrize(
@@ -396,6 +414,10 @@ async def test_a_packed_answer_is_unpacked(open_pair: Callable[..., Any]) -> Non
         ({"content-encoding": "gzip"}, gzip.compress(b" " * 1_000_000, mtime=0), "larger than 1000 bytes"),
         ({"content-encoding": "gzip"}, b"not packed", "does not unpack"),
         ({"content-encoding": "gzip"}, gzip.compress(TEXT, mtime=0)[:-9], "in the middle"),
+        ({"content-encoding": "gzip"}, gzip.compress(TEXT, mtime=0) + b"x", "behind the end of what is packed"),
+        ({"content-encoding": "gzip"}, gzip.compress(b"", mtime=0) + bytes(200_000), "behind the end of what"),
+        ({"content-encoding": "gzip, gzip"}, gzip.compress(TEXT, mtime=0), r"\(Content-Encoding: gzip, gzip\)"),
+        ({"content-encoding": "br"}, TEXT, r"packed in a way that is not read here \(Content-Encoding: br\)"),
     ],
 )
 async def test_an_answer_too_large_or_wrongly_packed_is_a_failure_and_harms_nobody(
@@ -429,6 +451,18 @@ async def test_what_a_small_packet_blows_up_to_is_never_in_memory(
             tracemalloc.stop()
 
     assert large / 10 > peak
+
+
+async def test_what_comes_behind_the_end_of_a_packet_is_not_waited_for(open_pair: Callable[..., Any]) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        yield gzip.compress(TEXT)
+        for _ in range(10):
+            yield bytes(65536)
+        await trio.sleep_forever()
+
+    async with open_pair(Response(200, {"content-encoding": "gzip"}, body())) as (_, client):
+        with trio.fail_after(60), pytest.raises(ApiFailure, match="behind the end"):
+            await client.get(PODS, "a", "n")
 
 
 async def test_a_server_that_takes_a_request_and_says_nothing_is_given_up(

@@ -7,6 +7,7 @@ Everything is in memory and on virtual time, TLS too; an API server's client let
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from contextlib import suppress
 from functools import partial
@@ -26,7 +27,8 @@ from trikubelet.httpd.server import serve_http
 from trikubelet.kit.wide_socket import WideSocket
 from trikubelet.model.certificates import Certificate
 from trikubelet.server.authentication import NOBODYS_KEPT_MAX
-from trikubelet.server.reviews import TOKEN_REVIEWS_MAX, TOKENS_WAITING_MAX
+from trikubelet.server.node_api import REVIEWS_SECONDS_MAX
+from trikubelet.server.reviews import ANSWER_SECONDS_MAX, TOKEN_REVIEWS_MAX, TOKENS_WAITING_MAX
 from trikubelet.server.serving_tls import ServingTls, TlsFiles, TlsRules
 
 if TYPE_CHECKING:
@@ -47,13 +49,14 @@ OTHER = "198.51.100.1"
 class SlowApi:
     """An API server's client of which every review takes its time, and a place among its connections."""
 
-    def __init__(self, below: Any) -> None:
+    def __init__(self, below: Any, seconds: float = REVIEW_SECONDS) -> None:
         self._below = below
+        self._seconds = seconds
         self._places = trio.Semaphore(REVIEW_CONNECTIONS_MAX)
 
     async def create(self, resource: object, review: object) -> Any:
         async with self._places:
-            await trio.sleep(REVIEW_SECONDS)
+            await trio.sleep(self._seconds)
             return await self._below.create(resource, review)
 
 
@@ -212,6 +215,8 @@ async def test_however_many_tokens_are_made_up_those_of_somebody_stay_known_for_
 async def test_tokens_wait_for_their_review_by_network_and_of_who_brings_too_many_some_are_told_to_come_again(
     bench: Bench, autojump_clock: MockClock
 ) -> None:
+    seconds = REVIEW_SECONDS / 2  # all who may wait have their turn in time
+    bench.joined = SlowApi(bench.api, seconds)  # type: ignore[assignment]
     gate = bench.gate(rules("AlwaysAllow")).answer
     answers: dict[int, set[float]] = {}
 
@@ -230,10 +235,48 @@ async def test_tokens_wait_for_their_review_by_network_and_of_who_brings_too_man
         await wait_all_tasks_blocked()
         told = await ask(bench.token("ann"), OTHER)
         assert isinstance(told, Response)
-        assert (200, 2 * REVIEW_SECONDS) == (told.status, trio.current_time())
+        assert (200, 2 * seconds) == (told.status, trio.current_time())
 
     assert {401, 429} == answers.keys()
     assert {0.0} == answers[429], "at once"
+
+
+async def test_a_token_that_waits_too_long_for_its_review_is_told_to_come_again_and_not_that_it_is_bad(
+    bench: Bench, autojump_clock: MockClock
+) -> None:
+    seconds = REVIEWS_SECONDS_MAX / 4 + 1
+    bench.joined = SlowApi(bench.api, seconds)  # type: ignore[assignment]
+    gate = bench.gate(rules("AlwaysAllow")).answer
+    answers: dict[tuple[int, str], set[float]] = {}
+
+    async def ask(token: str) -> None:
+        answer = await gate(Request("GET", "/pods", headers={"authorization": f"Bearer {token}"}))
+        assert isinstance(answer, Response)
+        again = answer.headers.get("retry-after", "")
+        answers.setdefault((answer.status, again), set()).add(trio.current_time())
+
+    token = bench.token("ann")
+    async with trio.open_nursery() as nursery:
+        for number in range(TOKENS_WAITING_MAX):
+            nursery.start_soon(ask, f"made-up-{number}")
+        await wait_all_tasks_blocked()
+        nursery.start_soon(ask, token)
+        nursery.start_soon(ask, token)
+
+    reviewed = {seconds, 2 * seconds, 3 * seconds}
+    assert {(401, ""): reviewed, (429, "1"): {REVIEWS_SECONDS_MAX - ANSWER_SECONDS_MAX}} == answers
+
+
+async def test_a_review_that_is_asked_and_not_answered_is_none_as_upstream(
+    bench: Bench, autojump_clock: MockClock
+) -> None:
+    bench.joined = SlowApi(bench.api, math.inf)  # type: ignore[assignment]
+    headers = {"authorization": f"Bearer {bench.token('ann')}"}
+
+    told = await bench.gate(rules("AlwaysAllow")).answer(Request("GET", "/pods", headers=headers))
+
+    assert isinstance(told, Response)
+    assert (401, ANSWER_SECONDS_MAX) == (told.status, trio.current_time())
 
 
 def test_some_of_the_connections_for_reviews_are_kept_for_who_is_known() -> None:

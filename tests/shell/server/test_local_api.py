@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -21,7 +22,7 @@ from trikubelet.cli.client import AgentClient, AgentObjects, AgentSilent, NoAgen
 from trikubelet.model.errors import StartFailed
 from trikubelet.server import local_api
 from trikubelet.server.local_api import serve_local_api
-from trikubelet.server.local_socket import LOOK_SECONDS
+from trikubelet.server.local_socket import LOOK_SECONDS, LocalSocket
 from trikubelet.server.node_view import ManifestFault, PodWork
 
 if TYPE_CHECKING:
@@ -244,6 +245,33 @@ async def test_what_another_process_has_put_in_the_sockets_place_stays_until_tha
         (tmp_path / "trikubelet.sock").touch()
 
     assert ["ours", "trikubelet.sock"] == sorted(os.listdir(tmp_path))
+
+
+async def test_a_socket_whose_file_could_not_be_looked_at_is_there_again_when_it_is_removed(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(_path: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "lstat", unknown)
+        bound = LocalSocket(str(tmp_path / "s"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bound.keep)
+        await trio.sleep(LOOK_SECONDS + 1)
+        os.unlink(tmp_path / "s")
+        await trio.sleep(LOOK_SECONDS + 1)
+        assert stat.S_ISSOCK(os.stat(tmp_path / "s").st_mode)
+        nursery.cancel_scope.cancel()
+    await bound.aclose()
+
+
+async def test_a_path_is_as_long_as_its_bytes_and_need_not_be_text(tmp_path: Path) -> None:
+    place = tmp_path / "\udcff"
+    async with served(FakeView(), place) as agent:
+        assert b"ok\n" == await agent.get("/healthz")
+    with pytest.raises(StartFailed, match="is too long for the path of a socket"):
+        LocalSocket("/" + "\udcff" * 107)
 
 
 async def test_a_socket_that_cannot_be_made_again_is_reported_once_and_tried_on(

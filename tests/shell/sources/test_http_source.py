@@ -24,7 +24,7 @@ class MemoryServer:
     """``ManifestFetch`` of a server that says what it is told to."""
 
     def __init__(self) -> None:
-        self.answer: tuple[int, str] | OSError | None = (200, manifest("one"))
+        self.answer: tuple[int, str] | Exception | None = (200, manifest("one"))
         self.has_length = True
         self.asked = 0
 
@@ -33,9 +33,9 @@ class MemoryServer:
         self.asked += 1
         if self.answer is None:
             await trio.sleep_forever()
-        if isinstance(self.answer, OSError):
+        if isinstance(self.answer, Exception):
             raise self.answer
-        status, text = self.answer  # type: ignore[misc] # it is not None here
+        status, text = self.answer
         return ManifestAnswer(status, text.encode(), self.has_length)
 
 
@@ -208,3 +208,21 @@ async def test_an_answer_for_which_there_is_no_thread_is_read_at_the_next(
         bench.threads.error = None
         assert {"one": "app:2"} == await bench.snapshots.next()
     assert "bug" not in caplog.text
+
+
+async def test_a_bug_in_fetching_is_reported_and_costs_neither_the_agent_nor_a_pod(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    async with bench.running():
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        bench.server.answer = MemoryError()
+        assert await bench.snapshots.none_within(50)
+        assert ["cannot be read for a bug in the agent: MemoryError: MemoryError"] == [
+            fault.problem for fault in bench.source.faults()
+        ]
+        assert ["one-node"] == [pod.metadata.name for pod in bench.source.files()[URL].pods]
+
+        bench.server.answer = (200, manifest("one", "app:2"))
+        assert {"one": "app:2"} == await bench.snapshots.next()
+    assert 1 == caplog.text.count("a bug in fetching it; what it brought before stays")

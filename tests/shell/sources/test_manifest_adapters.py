@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 import threading
+import tracemalloc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -296,6 +298,29 @@ async def http_server(
         nursery.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def redirecting(requests: list[h11.Request], place: str) -> AsyncGenerator[str, None]:
+    """A server that sends to another place, or to itself once if there is none; its address."""
+
+    async def serve(stream: trio.SocketStream) -> None:
+        connection = h11.Connection(h11.SERVER)
+        async with stream:
+            while (event := connection.next_event()) is h11.NEED_DATA:
+                connection.receive_data(await stream.receive_some())
+            assert isinstance(event, h11.Request)
+            requests.append(event)
+            if not place and len(requests) > 1:
+                await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nbody")
+            else:
+                head = f"HTTP/1.1 307 x\r\ncontent-length: 0\r\nlocation: {place or '/again'}\r\n\r\n"
+                await stream.send_all(head.encode())
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
+        yield f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/pods"
+        nursery.cancel_scope.cancel()
+
+
 async def test_fetches_that_are_given_up_while_they_connect_leave_nothing_behind() -> None:
     reached = trio.Semaphore(0)
     left = trio.Semaphore(0)
@@ -339,12 +364,12 @@ async def test_a_proxy_of_the_environment_is_asked_for_a_tunnel_but_not_for_what
 async def test_a_url_is_fetched_with_its_headers_each_time() -> None:
     requests: list[h11.Request] = []
     async with http_server(200, b"body", requests) as url:
-        fetch = ManifestUrl(url, {"X-Node": ["a", "b"]}, BYTES_MAX)
+        fetch = ManifestUrl(url, {"X-Node": ["a", "b", "é", "\udcff"]}, BYTES_MAX)
         with trio.fail_after(60):
             assert ManifestAnswer(200, b"body") == await fetch.fetch()
             assert ManifestAnswer(200, b"body") == await fetch.fetch()
     assert 2 == len(requests)
-    assert [b"a", b"b"] == [value for name, value in requests[1].headers if name == b"x-node"]
+    assert [b"a", b"b", "é".encode(), b"\xff"] == [value for name, value in requests[1].headers if name == b"x-node"]
 
 
 async def test_any_status_is_an_answer() -> None:
@@ -353,10 +378,81 @@ async def test_any_status_is_an_answer() -> None:
             assert ManifestAnswer(404, b"no") == await ManifestUrl(url, {}, BYTES_MAX).fetch()
 
 
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", "x-gzip", "identity"])
+async def test_an_answer_is_asked_for_as_it_is_or_packed_once_and_read(coding: str) -> None:
+    requests: list[h11.Request] = []
+    body = b"body" if coding == "identity" else gzip.compress(b"body")
+    async with http_server(200, body, requests, (("content-encoding", coding),)) as url:
+        with trio.fail_after(60):
+            assert ManifestAnswer(200, b"body") == await ManifestUrl(url, {}, BYTES_MAX).fetch()
+    assert [b"gzip"] == [value for name, value in requests[0].headers if name == b"accept-encoding"]
+
+
+LARGE = 30_000_000
+PACKED = gzip.compress(bytes(LARGE), compresslevel=1)
+PACKED_TWICE = gzip.compress(PACKED)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "told"),
+    [
+        pytest.param(200, [("content-encoding", "gzip")], PACKED, "larger", id="bomb"),
+        pytest.param(200, [("content-encoding", "gzip, gzip")], PACKED_TWICE, "gzip, gzip", id="packed twice"),
+        pytest.param(200, [("content-encoding", "gzip")] * 2, PACKED_TWICE, "gzip, gzip", id="in two headers"),
+        pytest.param(200, [("content-encoding", "br")], b"x", r"\(Content-Encoding: br\)", id="another coding"),
+        pytest.param(404, [("content-encoding", "deflate")], b"x", "deflate", id="an answer that is none"),
+        pytest.param(
+            302, [("content-encoding", "gzip, gzip"), ("location", "/")], PACKED_TWICE, "redirected", id="a redirect"
+        ),
+    ],
+)
+async def test_what_a_small_answer_blows_up_to_is_never_in_memory(
+    status: int, headers: list[tuple[str, str]], body: bytes, told: str
+) -> None:
+    async with http_server(status, body, [], tuple(headers)) as url:
+        tracemalloc.start()
+        try:
+            with trio.fail_after(60), pytest.raises(ConnectionError, match=told):
+                await ManifestUrl(url, {}, BYTES_MAX).fetch()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert LARGE / 10 > peak
+
+
 async def test_a_redirect_is_followed() -> None:
     async with http_server(200, b"body", []) as url, http_server(302, b"", [], (("location", url),)) as old:
         with trio.fail_after(60):
             assert ManifestAnswer(200, b"body") == await ManifestUrl(old, {}, BYTES_MAX).fetch()
+
+
+SECRETS = ("Authorization", "Cookie", "X-Node")
+
+
+@pytest.mark.parametrize(("to_another", "sent"), [(True, {"x-node"}), (False, {"authorization", "cookie", "x-node"})])
+@pytest.mark.parametrize("login", ["", "me:secret@"])
+async def test_what_is_for_one_server_is_not_sent_to_where_a_redirect_leads_elsewhere(
+    to_another: bool, sent: set[str], login: str
+) -> None:
+    requests: list[h11.Request] = []
+    async with http_server(200, b"body", requests) as there, redirecting(requests, there if to_another else "") as url:
+        with trio.fail_after(60):
+            fetch = ManifestUrl(url.replace("//", f"//{login}"), {name: ["a"] for name in SECRETS}, BYTES_MAX)
+            assert ManifestAnswer(200, b"body") == await fetch.fetch()
+    first, second = ({name.decode() for name, _ in request.headers} for request in requests)
+    hosts = [value for request in requests for name, value in request.headers if name == b"host"]
+    names = {name.lower() for name in SECRETS}
+    assert (names, sent, to_another) == (first & names, second & names, hosts[0] != hosts[1])
+
+
+async def test_cookies_are_not_kept() -> None:
+    requests: list[h11.Request] = []
+    async with http_server(200, b"body", requests, (("set-cookie", "a=b"),)) as url:
+        fetch = ManifestUrl(url, {}, BYTES_MAX)
+        with trio.fail_after(60):
+            await fetch.fetch()
+            await fetch.fetch()
+    assert [] == [value for name, value in requests[1].headers if name == b"cookie"]
 
 
 @pytest.mark.parametrize("place", ["http://a..b/x", "http://.a/", f"http://{'a' * 64}/", "http://\u2603.net/"])
@@ -407,9 +503,8 @@ async def test_an_answer_that_is_cut_is_none_where_that_can_be_known(head: bytes
 
 async def test_an_answer_beyond_the_bound_is_an_error() -> None:
     async with http_server(200, b"x" * (BYTES_MAX + 1), []) as url:
-        with trio.fail_after(60), pytest.raises(OSError, match="larger than") as too_large:
+        with trio.fail_after(60), pytest.raises(ConnectionError, match=f"larger than {BYTES_MAX} bytes"):
             await ManifestUrl(url, {}, BYTES_MAX).fetch()
-    assert errno.EFBIG == too_large.value.errno
 
 
 async def test_who_cannot_be_reached_is_reported_by_the_address_as_people_write_it() -> None:
