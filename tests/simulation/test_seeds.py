@@ -111,6 +111,7 @@ def plant_a_worker_of_two_names(patch: pytest.MonkeyPatch) -> None:
     """What a UID is given to is taken for the pod that runs under it."""
     patch.setattr("trikubelet.core.merge.is_same_pod", lambda *_: True)
     patch.setattr("trikubelet.pods.workers.is_same_pod", lambda *_: True)
+    patch.setattr("trikubelet.pods.earlier_instances.is_same_pod", lambda *_: True)
 
 
 def test_a_seed_is_the_same_life_every_time() -> None:

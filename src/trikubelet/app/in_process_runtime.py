@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 UNMOUNT_SECONDS_MAX: Final = 5.0
-"""Together with the shutdown of the in-process runtime, no more than ``Bounds.farewell_seconds_max``."""
+"""Together with the shutdown of the in-process runtime, less than ``Bounds.farewell_seconds_max``."""
 
 
 async def start_in_process(services: Services, settings: Settings) -> str:

@@ -108,7 +108,7 @@ class ShownPods:
                 f"The container runtime has not answered yet; unless it says otherwise, the pod will be rejected: {why}"
             )
             return WAITS, said
-        why = self._node.workers.waits_because(pod)
+        why = self._node.workers.earlier.waits_because(pod)
         return (WAITS_FOR_END, f"Not started yet: {why}") if why else ("", "")
 
     def _asked_to_go_ns(self, uid: str, before: _Seen | None) -> int:
@@ -149,7 +149,8 @@ def observed(node: Node, pod: k8s.Pod) -> PodObservation:
 
 
 def _is_of_another(node: Node, pod: k8s.Pod) -> bool:
-    return node.workers.has_another(pod) or node.workers.earlier_of_uid(pod) is not None
+    earlier = node.workers.earlier
+    return earlier.has_another(pod) or earlier.orphan_under_uid(pod) is not None
 
 
 def _born_ns(pod: k8s.Pod, observed: PodObservation, known_ns: int) -> int:

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 START_SECONDS_MAX: Final = 60.0
-"""From the request to the command's execve; a start under way is not cancelled with its caller."""
+"""From the request to the command's execve; a start under way is not cancelled with its caller, but when the
+runtime goes down."""
 DRAIN_SECONDS_MAX: Final = 1.0
 """For the rest in the pipes of a process that has ended."""
 EXEC_OUTPUT_BYTES_MAX: Final = 8 * 2**20
@@ -177,12 +178,13 @@ class Commands:
     async def _begun(self, id_: str, spawn: Callable[[], Awaitable[T]]) -> T:
         """Start a command, even if its caller goes away meanwhile. Raises RuntimeTimeout where it does not start in
         time; then it is killed."""
-        with trio.CancelScope(deadline=trio.current_time() + START_SECONDS_MAX, shield=True):
-            return await spawn()
-        # Most callers that have waited this long are gone: without a shield their cancellation would come first.
-        with trio.CancelScope(deadline=trio.current_time() + DRAIN_SECONDS_MAX, shield=True):
-            await self._link.signal(id_, signal.SIGKILL)
-        raise RuntimeTimeout(f"the command did not start within {START_SECONDS_MAX:g} s")
+        try:
+            return await self._link.start_within(START_SECONDS_MAX, spawn)
+        except trio.TooSlowError as error:
+            # Most callers that have waited this long are gone: without a shield their cancellation would come first.
+            with trio.CancelScope(deadline=trio.current_time() + DRAIN_SECONDS_MAX, shield=True):
+                await self._link.signal(id_, signal.SIGKILL)
+            raise RuntimeTimeout(f"the command did not start within {START_SECONDS_MAX:g} s") from error
 
     async def _kill(self, command: Command) -> None:
         with trio.CancelScope(deadline=trio.current_time() + DRAIN_SECONDS_MAX, shield=True):

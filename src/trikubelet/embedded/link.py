@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import socket
 import subprocess
@@ -16,16 +17,18 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import trio
 
 from trikubelet.model.runtime_errors import RuntimeFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 HELLO_SECONDS_MAX: Final = 10.0
 END_SECONDS_MAX: Final = 5.0
@@ -86,12 +89,14 @@ class Command:
 
 
 class KeeperLink:
-    """Owns the keeper process and the commands it was asked to start."""
+    """Owns the keeper process, the commands it was asked to start, and until when starts are waited for."""
 
     def __init__(self, control: socket.socket, process: subprocess.Popen[bytes]) -> None:
         self._control = trio.socket.from_stdlib_socket(control)
         self._process = process
         self._spawned: dict[str, Command] = {}
+        self._starts: set[trio.CancelScope] = set()
+        self._waits_until = math.inf
         self.isolation = Isolation("none", "not asked yet")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -160,6 +165,24 @@ class KeeperLink:
                 raise SpawnFailed(word["error"])
             command.pid = word["pid"]
         return command
+
+    async def start_within(self, seconds: float, start: Callable[[], Awaitable[T]]) -> T:
+        """What ``start`` returns. It goes on if its caller is cancelled. Raises trio.TooSlowError when the time is
+        over, or the runtime goes down."""
+        deadline = min(trio.current_time() + seconds, self._waits_until)
+        with trio.CancelScope(shield=True, deadline=deadline) as scope:
+            self._starts.add(scope)
+            try:
+                return await start()
+            finally:
+                self._starts.discard(scope)
+        raise trio.TooSlowError
+
+    def give_up_starts(self) -> None:
+        """The runtime goes down, and waits for no start any more: a keeper that hangs would not answer."""
+        self._waits_until = trio.current_time()
+        for scope in self._starts:
+            scope.deadline = self._waits_until
 
     async def _ask(self, command: Command, join: str | None, fds: Sequence[int]) -> None:
         self._spawned[command.id] = command

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
@@ -173,13 +174,13 @@ class Pods:
         if not container.sandbox.ready:
             raise RuntimeFailure(f"sandbox {container.sandbox.id} is not ready")
         container.starting = True
-        with trio.CancelScope(deadline=trio.current_time() + START_SECONDS_MAX, shield=True):
-            await self._start(container)
-            return
-        self._failed(container, f"not started within {START_SECONDS_MAX:g} s")
-        with trio.CancelScope(deadline=trio.current_time() + DRAIN_SECONDS_MAX, shield=True):
-            await self._link.signal(container.id, signal.SIGKILL)
-        raise RuntimeTimeout(f"container {container.id} did not start within {START_SECONDS_MAX:g} s")
+        try:
+            await self._link.start_within(START_SECONDS_MAX, partial(self._start, container))
+        except trio.TooSlowError as error:
+            self._failed(container, f"not started within {START_SECONDS_MAX:g} s")
+            with trio.CancelScope(deadline=trio.current_time() + DRAIN_SECONDS_MAX, shield=True):
+                await self._link.signal(container.id, signal.SIGKILL)
+            raise RuntimeTimeout(f"container {container.id} did not start within {START_SECONDS_MAX:g} s") from error
 
     async def _start(self, container: Container) -> None:
         try:

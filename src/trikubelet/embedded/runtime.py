@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trikubelet.cri.server import Servable
+    from trikubelet.embedded.link import KeeperLink
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ async def run_embedded(
             shielded = await open_shielded_nursery(nursery)
             try:
                 await shielded.nursery.start(link.run)
+                nursery.start_soon(_give_up_starts_when_cancelled, link)
                 _say(link.isolation.kind, link.isolation.reason)
                 machine = Machine(link.isolation, os.geteuid(), os.getegid(), str(staging), limits.available, find_user)
                 addresses = default_addresses() or ("127.0.0.1",)
@@ -79,6 +81,13 @@ async def run_embedded(
                 shielded.cancel()
     finally:
         limits.close()
+
+
+async def _give_up_starts_when_cancelled(link: KeeperLink) -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        link.give_up_starts()
 
 
 def _say(kind: str, reason: str) -> None:

@@ -3,9 +3,13 @@
 A call that changes the world (create a container, remove a sandbox) may be in flight when its caller is cancelled. To
 walk away would leave us not knowing whether it happened. ``settled`` keeps the caller until the call is over, shielded
 from the cancellation, but never longer than its deadline: after that the call is given up and the world is read again
-by whoever comes next. In a sync of a pod there is one more shield: ``kit.program`` waits two seconds for what
-it has killed. Those elsewhere (services, connections, the embedded runtime) have a deadline of their own or an owner
-that ends them.
+by whoever comes next.
+
+``Bounds`` counts on it that the work of the agent, once cancelled, takes no longer than such a deadline. Beside it the
+work has two shields: ``kit.program`` waits two seconds for what it has killed, which is never within a settled call nor
+after one; ``node.log_rotation`` shares the time to settle between a rotation and its undoing. Those elsewhere
+(services, connections, the embedded runtime) come after the work, in the time of the farewells, and have a deadline of
+their own or an owner that ends them.
 """
 
 from __future__ import annotations

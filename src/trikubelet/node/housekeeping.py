@@ -59,6 +59,7 @@ class Housekeeping:
         self._desired = desired
         self._admission = admission
         self._workers = workers
+        self._earlier = workers.earlier
         self._runtime_pods = runtime_pods
         self._orphan_cleanup = orphan_cleanup
         self._left_alone: tuple[str, ...] = ()
@@ -75,11 +76,12 @@ class Housekeeping:
                 await self.compare()
                 self._orphan_cleanup.clean_up()
             elif self._runtime_pods.has_listed:
-                before = self._workers.give_way(self._desired)
+                under_uids = self._earlier.orphans_under_uids(self._desired)
+                self._workers.withdraw_for(under_uids)
                 self._workers.begin_again({pod.metadata.uid for pod in self._desired})
                 await self._begin_with_new()
-                self._stop_earlier_versions(before)
-            self._workers.offer_turns()
+                self._stop_earlier_versions(under_uids)
+            self._earlier.turns.offer()
 
     @property
     def _may_compare(self) -> bool:
@@ -88,25 +90,26 @@ class Housekeeping:
     async def compare(self) -> None:
         """Bring workers in line with the wanted pods and with what runs. Each half is done by what is known then."""
         wanted = list(self._desired)
-        before = self._workers.give_way(wanted)
-        desired = {pod.metadata.uid for pod in wanted}.difference(one.uid for one in before)
+        under_uids = self._earlier.orphans_under_uids(wanted)
+        self._workers.withdraw_for(under_uids)
+        desired = {pod.metadata.uid for pod in wanted}.difference(orphan.uid for orphan in under_uids)
         undecodable = self._desired.undecodable
         self._workers.compare_with(desired, undecodable, all_known=not self._desired.invalid_manifests)
         await self._begin_with_new()
-        orphans = [*self._orphans(), *before]
+        orphans = [*self._orphans(), *under_uids]
         earlier = earlier_versions(orphans, self._desired)
         if self._may_be_wanted([orphan for orphan in orphans if orphan not in earlier]):
             orphans = earlier
         self._kill(orphans)
 
-    def _stop_earlier_versions(self, before: Sequence[PodRecord]) -> None:
-        """``before``: what runs under the UIDs of wanted pods and has other names.
+    def _stop_earlier_versions(self, under_uids: Sequence[PodRecord]) -> None:
+        """``under_uids``: the orphans under the UIDs of wanted pods, which have other names.
         The API server may be late, for it may wait for this; only what it may have brought itself waits for it.
         Another source may give a pod the name that a file gives, and what runs under that name may be its own. What
         it wants has to wait its turn then, so it gets some time to say so; but a URL may never answer."""
         late = self._desired.sources_not_ready
         if late <= {API_SOURCE} or trio.current_time() >= self._patient_until:
-            earlier = earlier_versions([*self._orphans(), *before], self._desired)
+            earlier = earlier_versions([*self._orphans(), *under_uids], self._desired)
             self._kill(one for one in earlier if API_SOURCE not in late or not may_be_of_api_server(one))
 
     def _orphans(self) -> Sequence[PodRecord]:

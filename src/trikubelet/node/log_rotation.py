@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PUT_BACK_SECONDS_MAX: Final = 2.0
+PUT_BACK_SHARE: Final = 0.2
+"""Of the time in which a rotation must settle, for renaming the log back: an agent that goes down waits for both."""
 _LOOKING: Final = "see how long the logs of containers are"
 
 
@@ -152,7 +153,7 @@ class LogRotation:
         rotation = log_rotation.plan(parts, self._rules.files_max, self._clock.now_ns(), busy)
         for part in rotation.remove:
             await self._logs.remove(path, part)
-        async with settled(self._bounds.settle_seconds_max):
+        async with settled(self._bounds.settle_seconds_max * (1 - PUT_BACK_SHARE)):
             await self._start_over(container, rotation.part)
         log.debug("Rotated %s to %s", path, rotation.part)
         return rotation.compress
@@ -184,9 +185,9 @@ class LogRotation:
             raise
 
     async def _put_back(self, path: str, part: str) -> None:
-        """Whoever is cancelled does this, too, but not for long."""
+        """Whoever is cancelled does this, too, in what is left of the time to settle."""
         try:
-            with trio.fail_after(PUT_BACK_SECONDS_MAX, shield=True):
+            with trio.fail_after(self._bounds.settle_seconds_max * PUT_BACK_SHARE, shield=True):
                 await self._logs.put_back(path, part)
         except (OSError, trio.TooSlowError) as error:
             log.warning("The log %s stays %s: %s", path, part, str(error) or "the disk does not answer")

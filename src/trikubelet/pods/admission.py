@@ -70,6 +70,7 @@ class Admission:
         unsupported: UnsupportedReports,
     ) -> None:
         self._workers = workers
+        self._earlier = workers.earlier
         self._evaluation = evaluation
         self._resizes = resizes
         self._shutdown = shutdown
@@ -96,7 +97,7 @@ class Admission:
     def update(self, pod: k8s.Pod) -> None:
         """The configuration of a desired pod changed; one that waits to be admitted is evaluated by the new one. Never
         blocks. Raises what a bug raises, where the pod has a worker."""
-        if pod.metadata.uid not in self._workers or self._workers.has_another(pod):
+        if pod.metadata.uid not in self._workers or self._earlier.has_another(pod):
             self.begin(pod)
         elif pod.metadata.deletion_timestamp:
             self._delete(pod)
@@ -108,9 +109,9 @@ class Admission:
     def _begin(self, pod: k8s.Pod) -> None:
         if is_mirror(pod):
             return  # sources leave these out; should one not, its static pod runs already
-        if self._workers.has_another(pod):
+        if self._earlier.has_another(pod):
             self._workers.sync(pod, create=True)  # it begins when that one is over
-        elif self._workers.earlier_of_uid(pod) is not None:
+        elif self._earlier.orphan_under_uid(pod) is not None:
             log.debug("Pod %s waits for the end of what an earlier agent began under its UID", object_ref(pod))
         elif pod.metadata.deletion_timestamp:
             self._delete(pod)
@@ -182,4 +183,4 @@ class Admission:
 
     def _was_admitted(self, uid: str) -> bool:
         """By an earlier agent."""
-        return self._runtime_pods.has_listed and self._workers.may_run(uid)
+        return self._runtime_pods.has_listed and self._earlier.may_run(uid)

@@ -16,7 +16,8 @@ import trio
 
 from trikubelet.app import in_process_runtime, tracing
 from trikubelet.app.supervise import Supervisor, _end_at_once, is_echo, last_words, reason_of, run
-from trikubelet.embedded import runtime
+from trikubelet.cri import server
+from trikubelet.embedded import commands, link, runtime
 from trikubelet.kit.barrier import InvariantBroken
 from trikubelet.kit.sd_notify import Notifier
 from trikubelet.kit.settle import settled
@@ -229,7 +230,10 @@ def test_no_bounds_are_made_that_leave_no_time_for_a_call_and_the_farewells() ->
 
 
 def test_every_service_has_said_goodbye_in_the_time_that_the_bounds_give() -> None:
-    assert in_process_runtime.UNMOUNT_SECONDS_MAX + runtime.FAREWELL_SECONDS_MAX < Bounds().farewell_seconds_max
+    calls = server.FAREWELL_SECONDS_MAX + commands.DRAIN_SECONDS_MAX
+    keeper = link.END_SECONDS_MAX + link.KILLED_SECONDS_MAX
+    volumes = in_process_runtime.UNMOUNT_SECONDS_MAX
+    assert calls + runtime.FAREWELL_SECONDS_MAX + keeper + volumes < Bounds().farewell_seconds_max
     assert tracing.FAREWELL_SECONDS_MAX < Bounds().farewell_seconds_max
 
 

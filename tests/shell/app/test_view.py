@@ -236,17 +236,23 @@ async def test_a_disk_that_does_not_tell_what_logs_there_are_keeps_nobody_waitin
             await view.log("default", "web", "main", previous=False)
 
 
-class Workers(list["PodWorker"]):
-    """Workers, none of which has the UID of another pod."""
+class NothingEarlier:
+    """No pod waits for another's end."""
 
     def has_another(self, _: Pod) -> bool:
         return False
 
-    def earlier_of_uid(self, _: Pod) -> None:
+    def orphan_under_uid(self, _: Pod) -> None:
         return None
 
     def waits_because(self, _: Pod) -> str:
         return ""
+
+
+class Workers(list["PodWorker"]):
+    """Workers, none of which has the UID of another pod."""
+
+    earlier = NothingEarlier()
 
 
 class Parts:

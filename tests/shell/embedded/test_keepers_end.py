@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import json
 import socket
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
-from trikubelet.embedded.link import END_SECONDS_MAX, KILLED_SECONDS_MAX, KeeperDied, KeeperLink, start_keeper
+from trikubelet.cri.channel import open_channel
+from trikubelet.cri.endpoint import endpoint_at
+from trikubelet.cri.runtime import CriRuntime
+from trikubelet.cri.server import FAREWELL_SECONDS_MAX
+from trikubelet.embedded import runtime
+from trikubelet.embedded.commands import DRAIN_SECONDS_MAX
+from trikubelet.embedded.link import (
+    END_SECONDS_MAX,
+    KILLED_SECONDS_MAX,
+    KeeperDied,
+    KeeperLink,
+    start_keeper,
+)
+from trikubelet.embedded.pods import Pods
+from trikubelet.model.runtime_errors import RuntimeCallError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +88,33 @@ async def test_a_keeper_that_does_not_end_is_killed(
     assert END_SECONDS_MAX + 0.5 == pytest.approx(await leave(ends[0], keeper), abs=0.1)
     assert keeper.was_killed
     assert [] == caplog.messages
+
+
+async def test_a_start_that_a_keeper_does_not_answer_keeps_no_runtime_that_goes_down(
+    autojump_clock: MockClock,
+    ends: tuple[socket.socket, socket.socket],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    link = KeeperLink(ends[0], Keeper(ends_at=0))  # type: ignore[arg-type]
+    monkeypatch.setattr(runtime, "start_keeper", lambda _: link)
+    monkeypatch.setattr(Pods, "running", lambda *_: SimpleNamespace(id="c", spec={}))
+    path = str(tmp_path / "cri.sock")
+
+    async def ask() -> None:
+        async with open_channel(endpoint_at(path)) as channel:
+            with pytest.raises(RuntimeCallError):
+                await CriRuntime(channel).exec_sync("c", ["true"], 100)
+
+    async with trio.open_nursery() as client:
+        async with trio.open_nursery() as services:
+            await services.start(runtime.run_embedded, path, tmp_path)
+            client.start_soon(ask)
+            await trio.sleep(5)
+            services.cancel_scope.cancel()
+        ended_at = trio.current_time()
+
+    assert 5 + FAREWELL_SECONDS_MAX + DRAIN_SECONDS_MAX >= ended_at
 
 
 async def test_a_keeper_that_does_not_die_of_that_is_left_behind_and_named(

@@ -267,6 +267,27 @@ async def test_an_agent_that_ends_waits_for_an_answer_that_comes_soon(autojump_c
     assert 1 == len(world.parts(path))
 
 
+async def test_an_agent_that_ends_waits_for_runtime_and_disk_together_no_longer_than_for_any_call(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    world.write(world.container("a"), 20)
+    world.runtime.held = trio.Event()
+
+    async def hang(path: str, part: str) -> None:
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(world.logs, "put_back", hang)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(world.rotation.run)
+        await trio.sleep(15)
+        assert ["a"] == world.runtime.reopened
+        nursery.cancel_scope.cancel()
+        cancelled_at = trio.current_time()
+
+    assert trio.current_time() - cancelled_at == pytest.approx(Bounds().settle_seconds_max)
+
+
 async def test_a_disk_that_is_full_is_reported_at_once_and_once_and_files_stay_few(
     autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

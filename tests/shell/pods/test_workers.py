@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
+UUID = "0f9c3c7e-5b1a-4c55-9a55-2f1f0f9a7a11"
 A, B, C = (pod("web", uid=f"uid-{n}") for n in "abc")
 
 
@@ -151,12 +152,12 @@ async def test_beside_remains_that_never_go_a_pod_begins_as_any_other_when_it_is
         await trio.sleep(5)
         workers.compare_with({"uid-a"})
         assert "uid-a" not in workers
-        assert not workers.may_run("uid-a")
+        assert not workers.earlier.may_run("uid-a")
         assert [] == script.despite_leftovers
         begin = workers.reject if rejected else workers.begin
         begin(A)
         await trio.sleep(5)
-        assert workers.may_run("uid-a")
+        assert workers.earlier.may_run("uid-a")
 
     assert ["uid-a"] == script.despite_leftovers
     assert ["sync", "terminate 30", "clean up", "clean up" if rejected else "sync"] == script.told[:4]
@@ -294,7 +295,7 @@ async def test_a_static_pod_waits_for_the_end_of_what_an_earlier_agent_began_und
     ("tried", "uid"),
     [
         pytest.param([], "uid-before", id="a static pod"),
-        pytest.param(["uid-a"], "0f9c3c7e-5b1a-4c55-9a55-2f1f0f9a7a11", id="maybe one of the API server"),
+        pytest.param(["uid-a"], UUID, id="maybe one of the API server"),
     ],
 )
 async def test_a_static_pod_that_runs_waits_for_an_earlier_version_of_it_that_runs_beside_it(
@@ -327,7 +328,7 @@ async def test_a_static_pod_begins_when_what_ran_under_its_name_has_ended_by_its
         runtime.records = []
         await trio.sleep(1)
         assert [] == script.calls
-        workers.offer_turns()
+        workers.earlier.turns.offer()
         await trio.sleep(1)
         assert {"uid-a"} == {uid for _, _, uid in script.calls}
 
@@ -341,11 +342,11 @@ async def test_before_the_runtime_was_listed_no_static_pod_has_a_turn_and_then_f
         workers.begin(A)
         workers.begin(B)
         await trio.sleep(1)
-        workers.offer_turns()
+        workers.earlier.turns.offer()
         await trio.sleep(1)
         assert [] == script.calls
         runtime.has_listed, runtime.records = True, [runs("uid-b")]
-        workers.offer_turns()
+        workers.earlier.turns.offer()
         await trio.sleep(1)
         assert {"uid-b"} == {uid for _, _, uid in script.calls}
 
@@ -353,7 +354,7 @@ async def test_before_the_runtime_was_listed_no_static_pod_has_a_turn_and_then_f
 async def test_of_the_pods_that_ended_beside_an_invalid_manifest_the_last_are_remembered(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trikubelet.pods.workers.ENDED_KEPT_MAX", 2)
+    monkeypatch.setattr("trikubelet.pods.wanted_uids.ENDED_KEPT_MAX", 2)
     async with workers_of(Script()) as workers:
         for static in (A, B, C):
             workers.begin(static)
@@ -401,38 +402,42 @@ async def test_what_exists_already_is_seen_again_before_anything_is_done_to_it(
     assert trusts_the_past is (script.sinces[0] == -math.inf)
 
 
-async def test_nobody_has_a_turn_under_a_uid_under_which_another_name_runs(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("moved", ["moved", UUID])
+async def test_nobody_has_a_turn_under_a_uid_under_which_another_name_runs(
+    moved: str, autojump_clock: MockClock
+) -> None:
     """It stood in line before anybody knew what runs. It has no worker then, for the orphan needs the UID's."""
-    script, runtime = Script(), NothingThere("moved")
+    script, runtime = Script(), NothingThere(moved)
     runtime.has_listed = False
-    shop, next_one = pod("shop", uid="moved"), pod("shop", uid="next")
+    shop, next_one = pod("shop", uid=moved), pod("shop", uid="next")
     async with workers_of(script, runtime) as workers:
         workers.begin(shop)
         workers.begin(next_one)
         workers.begin(A)
         await trio.sleep(1)
-        assert "" == workers.waits_because(shop)
-        runtime.has_listed, runtime.records = True, [PodRecord("moved", "web", "default", (), ())]
-        workers.offer_turns()
+        assert "" == workers.earlier.waits_because(shop)
+        runtime.has_listed, runtime.records = True, [PodRecord(moved, "web", "default", (), ())]
+        workers.earlier.turns.offer()
         await trio.sleep(1)
         assert [] == script.calls
-        assert "what runs under its UID is pod default/web, which has not ended" == workers.waits_because(shop)
-        assert "the pod of UID moved under its name has not ended" == workers.waits_because(next_one)
+        assert "what runs under its UID is pod default/web, which has not ended" == workers.earlier.waits_because(shop)
+        assert f"the pod of UID {moved} under its name has not ended" == workers.earlier.waits_because(next_one)
 
-        assert [[record.uid for record in workers.give_way([shop, A])], ["next", "uid-a"]] == [
-            ["moved"],
-            [worker.pod.metadata.uid for worker in workers],
-        ]
-        workers.offer_turns()
+        orphans = workers.earlier.orphans_under_uids([shop, A])
+        assert runtime.records == orphans
+        workers.withdraw_for(orphans)
+        assert ["next", "uid-a"] == [worker.pod.metadata.uid for worker in workers]
+        assert orphans == workers.earlier.orphans_under_uids([shop, A])
+        workers.earlier.turns.offer()
         await trio.sleep(1)
         assert {"next"} == {uid for _, _, uid in script.calls}, "what runs under the name web has no worker yet"
-        assert "what an earlier agent began under its name has not ended" == workers.waits_because(A)
-        workers.kill_orphan(orphan_pod("moved", "web", "default"))
+        assert "what an earlier agent began under its name has not ended" == workers.earlier.waits_because(A)
+        workers.kill_orphan(orphan_pod(moved, "web", "default"))
         workers.sync(shop, create=True)
-        assert "its UID is that of pod default/web, which has not ended" == workers.waits_because(shop)
+        assert "its UID is that of pod default/web, which has not ended" == workers.earlier.waits_because(shop)
         runtime.records, script.takes_seconds = [], 0
         await trio.sleep(5)
-        assert {"next", "moved", "uid-a"} == {uid for _, _, uid in script.calls}
+        assert {"next", moved, "uid-a"} == {uid for _, _, uid in script.calls}
         runtime.having.clear()
-        workers.begin_again({"moved"})
-        assert "moved" not in workers
+        workers.begin_again({moved})
+        assert moved not in workers

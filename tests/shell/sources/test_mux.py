@@ -95,6 +95,21 @@ async def test_nobody_gets_a_uid_before_its_removal_was_taken_up(autojump_clock:
     assert ["file remove a", "file remove web", "http add shop"] == changes
 
 
+async def test_a_source_that_gives_a_uid_another_name_keeps_it(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.running():
+        bench.slots["file"].put(Snapshot((WEB,)))
+        await bench.taken()
+        bench.slots["http"].put(Snapshot((SHOP,)))
+        assert [] == await bench.taken()
+        bench.slots["file"].put(Snapshot((pod("renamed", uid="u"),)))
+        assert ["file remove web", "file add renamed"] == await bench.taken()
+        bench.slots["http"].put(Snapshot((SHOP, OTHER)))
+        assert ["http add other"] == await bench.taken()
+        bench.slots["file"].put(Snapshot())
+        assert ["file remove renamed", "http add shop"] == await bench.taken()
+
+
 async def test_that_a_pod_is_left_out_is_said_once(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.running():
