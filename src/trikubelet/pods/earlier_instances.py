@@ -5,7 +5,7 @@
     a worker of another name                            gets a worker of its own when that one is over
     none, and another name at the runtime: an orphan    the same, and housekeeping gives the orphan a worker, to end it
     none, and its own name at the runtime               was admitted, and begun, by an earlier agent: it goes on
-    its own worker, which ended before it came back     begins anew when nothing is left, or what is left never goes
+    its own worker, which ended before it came back     begins again when nothing is left, or what is left never goes
 
 So what runs under a UID is of one name for as long as it runs, whichever agent began it. A static pod waits for what
 runs under its name besides (``pods.static_turns``). That holds from one life of the agent to the next, which upstream's
