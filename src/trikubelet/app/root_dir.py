@@ -33,6 +33,8 @@ def bind_to_runtime(root_dir: Path, endpoint: str) -> None:
         known = recorded_runtime(root_dir)
         if _has_pods(root_dir) and known != ours:
             _refuse(root_dir, known, ours)
+        if known == ours:  # not written again: on a full disk that would keep out the agent that could evict its filler
+            return
         put_plain(root_dir / RUNTIME_RECORD, f"{ours}\n".encode(errors="surrogateescape"))
     except OSError as error:
         raise StartFailed(

@@ -4,11 +4,13 @@
 
 A socket without a name can be asked by nobody, and its agent looks dead to the command line. So whoever tidies up there
 (something that empties /run, a hasty operator) is made good after a few seconds. What somebody else has put in its
-place stays: that may be another agent's, if the lock on the root directory is gone as well.
+place stays: that may be another agent's, if the lock on the root directory is gone as well. Where the disk has no room
+for a name, the agent starts without: it may be what makes room, by evicting the pod that filled the disk.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
@@ -30,14 +32,16 @@ LOOK_SECONDS: Final = 5.0
 _PATH_BYTES_MAX: Final = 107
 _BACKLOG: Final = 64
 _BIND: Final = "bind the socket"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class LocalSocket(trio.abc.Listener[trio.SocketStream]):
     """Owns the socket, and which file is its name. A socket that only its owner may use."""
 
     def __init__(self, path: str) -> None:
-        """Listen at ``path``. What an earlier life left there is replaced: the lock on the root directory says that
-        this life is the only one. Raises StartFailed when there can be no socket."""
+        """Listen at ``path``, or, where the disk is full, as soon as there is room. What an earlier life left there is
+        replaced: the lock on the root directory says that this life is the only one. Raises StartFailed when there can
+        be no socket."""
         self._path = path
         self._failure_log = FailureLog()
         if len(os.fsencode(path)) > _PATH_BYTES_MAX:
@@ -46,16 +50,23 @@ class LocalSocket(trio.abc.Listener[trio.SocketStream]):
         place = Path(path)
         if place.exists() and not place.is_socket():
             raise StartFailed(f"{path} exists and is no socket: remove it, or choose another --root-dir")
+        self._listener: trio.SocketListener | None = None
+        self._file: tuple[int, int] | None = None
+        self._has_bound = trio.Event()
         try:
             place.unlink(missing_ok=True)
-            self._listener, self._file = _bound(path)
+            self._bind()
         except OSError as error:
-            raise StartFailed(f"there can be no socket at {path}: {error.strerror or error}") from error
+            if error.errno not in _FULL:
+                raise StartFailed(f"there can be no socket at {path}: {error.strerror or error}") from error
+            self._complain(error)
 
     async def accept(self) -> trio.SocketStream:
         """The next connection, whenever the socket was bound. Raises as Trio's listeners do."""
+        await self._has_bound.wait()
         while True:
             listener = self._listener
+            assert listener is not None
             try:
                 return await listener.accept()
             except trio.ClosedResourceError:
@@ -64,7 +75,8 @@ class LocalSocket(trio.abc.Listener[trio.SocketStream]):
 
     async def aclose(self) -> None:
         """Listen no more."""
-        await self._listener.aclose()
+        if self._listener is not None:
+            await self._listener.aclose()
 
     async def keep(self) -> None:
         """See to it that it can be connected to, until cancelled."""
@@ -85,15 +97,24 @@ class LocalSocket(trio.abc.Listener[trio.SocketStream]):
         try:
             if found is not None:
                 raise FileExistsError(f"somebody has put something else there; remove it, and {self._path} is back")
-            fresh, self._file = _bound(self._path)
+            self._bind()
         except OSError as error:
-            if self._failure_log.may_log(_BIND):
-                why = error.strerror or error
-                log.warning("The agent's socket %s is gone, the command line cannot ask: %s", self._path, why)
+            self._complain(error)
             return
+        log.warning("The agent's socket %s was not there; now it is", self._path)
+
+    def _bind(self) -> None:
+        """Raises OSError; then all is as it was."""
+        fresh, self._file = _bound(self._path)
         gone, self._listener = self._listener, fresh
-        gone.socket.close()  # who waits for a connection there waits here now
-        log.warning("The agent's socket %s had been removed; it is there again", self._path)
+        if gone is not None:
+            gone.socket.close()  # who waits for a connection there waits here now
+        self._has_bound.set()
+
+    def _complain(self, error: OSError) -> None:
+        if self._failure_log.may_log(_BIND):
+            why = error.strerror or error
+            log.warning("The agent's socket %s is not there, the command line cannot ask: %s", self._path, why)
 
     def _is_ours(self, found: tuple[int, int] | None) -> bool:
         """Where the own file could not be looked at, none is."""

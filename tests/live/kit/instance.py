@@ -237,10 +237,14 @@ def hierarchies() -> list[Path]:
 
 
 def remove_cgroup(path: Path) -> None:
-    """Removes a cgroup and all below it. A group empties a moment after its last process died, hence the patience."""
+    """Kills what lives in a cgroup and below it, and removes all that. A group empties a moment after its last process
+    died, hence the patience."""
     deadline = time.monotonic() + 60
     while path.exists():
         for directory, _, _ in os.walk(path, topdown=False):
+            with suppress(OSError):
+                for pid in map(int, Path(directory, "cgroup.procs").read_text().split()):
+                    os.kill(pid, signal.SIGKILL)
             with suppress(OSError):
                 os.rmdir(directory)
         if time.monotonic() > deadline:

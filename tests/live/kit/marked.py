@@ -11,9 +11,8 @@ import itertools
 import os
 import re
 import shutil
-import signal
 import subprocess
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,12 +49,6 @@ def directory() -> Iterator[Path]:
 def remove_cgroups(marked: str) -> None:
     """Kills what lives in the cgroups of that name, in every hierarchy, and removes them; safe to repeat. Raises
     RuntimeError naming one that would not go."""
-    for path in _cgroups(marked):
-        for group, _, _ in os.walk(path):
-            with suppress(OSError):
-                for pid in map(int, Path(group, "cgroup.procs").read_text().split()):
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
     for path in _cgroups(marked):
         instance.remove_cgroup(path)
         if path.exists():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 import pytest
 
+from trikubelet.app import root_dir
 from trikubelet.app.root_dir import bind_to_runtime, recorded_runtime
 from trikubelet.model.errors import StartFailed
 
@@ -21,6 +23,19 @@ def test_the_same_runtime_finds_its_pods_again_however_it_is_written(tmp_path: P
     bind_to_runtime(tmp_path, "unix:///run/c.sock")
     _pod(tmp_path)
     bind_to_runtime(tmp_path, "/run/c.sock")
+
+
+def test_a_record_that_says_so_already_is_not_written_on_a_disk_that_may_be_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_path: Path, _content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    bind_to_runtime(tmp_path, "unix:///run/c.sock")
+    monkeypatch.setattr(root_dir, "put_plain", full)
+    bind_to_runtime(tmp_path, "/run/c.sock")
+    with pytest.raises(StartFailed, match="No space left on device"):
+        bind_to_runtime(tmp_path, "unix:///run/another.sock")
 
 
 def test_a_runtime_whose_path_has_a_percent_sign_finds_its_pods_again(tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ async def test_a_socket_that_is_removed_is_there_again_and_who_was_connected_sta
         assert b"DELETED" in await anext(parts)
 
     assert [] == os.listdir(tmp_path / "run")
-    assert 2 == caplog.text.count("trikubelet.sock had been removed; it is there again")
+    assert 2 == caplog.text.count("trikubelet.sock was not there; now it is")
 
 
 async def test_what_another_process_has_put_in_the_sockets_place_stays_until_that_removes_it(
@@ -237,7 +237,9 @@ async def test_what_another_process_has_put_in_the_sockets_place_stays_until_tha
             theirs = os.stat(agent.socket_path).st_ino
             await trio.sleep(10 * LOOK_SECONDS)
             assert theirs == os.stat(agent.socket_path).st_ino
-            assert 1 == caplog.text.count("is gone, the command line cannot ask: somebody has put something else there")
+            assert 1 == caplog.text.count(
+                "is not there, the command line cannot ask: somebody has put something else there"
+            )
         os.unlink(agent.socket_path)
         await trio.sleep(LOOK_SECONDS + 1)
         assert b"ok\n" == await agent.get("/healthz")
@@ -266,6 +268,22 @@ async def test_a_socket_whose_file_could_not_be_looked_at_is_there_again_when_it
     await bound.aclose()
 
 
+async def test_an_agent_on_a_full_disk_starts_without_a_socket_and_has_one_once_there_is_room(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(socket.socket, "bind", full)
+        async with served(FakeView(), tmp_path) as agent:
+            await trio.sleep(10 * LOOK_SECONDS)
+            assert 1 == caplog.text.count("is not there, the command line cannot ask: No space left on device")
+            patched.undo()
+            await trio.sleep(LOOK_SECONDS + 1)
+            assert b"ok\n" == await agent.get("/healthz")
+
+
 async def test_a_path_is_as_long_as_its_bytes_and_need_not_be_text(tmp_path: Path) -> None:
     place = tmp_path / "\udcff"
     async with served(FakeView(), place) as agent:
@@ -281,7 +299,7 @@ async def test_a_socket_that_cannot_be_made_again_is_reported_once_and_tried_on(
         shutil.rmtree(tmp_path / "run")
         (tmp_path / "run").touch()
         await trio.sleep(10 * LOOK_SECONDS)
-        assert 1 == caplog.text.count("is gone, the command line cannot ask: File exists")
+        assert 1 == caplog.text.count("is not there, the command line cannot ask: File exists")
         (tmp_path / "run").unlink()
         await trio.sleep(LOOK_SECONDS + 1)
         assert b"ok\n" == await agent.get("/healthz")
