@@ -5,6 +5,7 @@ The threshold is a soft one that this machine always crosses: a hard one would b
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,8 @@ from live.kit.manifests import pod, shell
 from live.kit.watched import condition, is_ready
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from live.kit.containerd import Containerd
     from live.kit.control_plane import ControlPlane
     from live.kit.watched import Objects
@@ -122,3 +125,41 @@ def test_a_node_short_of_memory_evicts_what_is_not_critical_and_takes_no_best_ef
             for one in told(member, "EvictionThresholdMet")
         )
         assert 1 == member.measured()['kubelet_evictions{eviction_signal="memory.available"}']
+
+
+@pytest.fixture
+def small_disk(containerd2: Containerd, control_plane: ControlPlane) -> Iterator[ClusterAgent]:
+    """A member, not started, whose root directory is a small file system of its own, which only the runtime's world
+    has mounted: so the agent's socket is seen there alone."""
+    member = ClusterAgent(containerd2, control_plane)
+    member.root.mkdir()
+    subprocess.run(containerd2.inside(["mount", "-t", "tmpfs", "-o", "size=8m", "small", str(member.root)]), check=True)
+    try:
+        yield member
+    finally:
+        member.kill()
+        subprocess.run(containerd2.inside(["umount", "--lazy", str(member.root)]), check=True)
+
+
+def test_an_agent_that_starts_on_a_full_disk_evicts_who_filled_it(small_disk: ClusterAgent) -> None:
+    volume = [{"name": "v", "emptyDir": {}}]
+    fills = "while [ ! -e /v/now ]; do sleep 0.1; done; dd if=/dev/zero of=/v/f bs=4k; sleep 1000"
+    mount = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    member, inside = small_disk, small_disk.containerd.inside
+    member.start(wait=False)
+    with member.watch(PODS) as pods:
+        member.wait_ready()
+        create(
+            member, pod("filler", shell("c", fills, **mount), volumes=volume), pod("modest", shell("c", "sleep 1000"))
+        )
+        now = pods.wait(all_ready("filler", "modest"), "both run", 60, member.story)
+        member.kill()
+        uid = now["filler"]["metadata"]["uid"]
+        place = member.root / "pods" / uid / "volumes/kubernetes.io~empty-dir/v"
+        subprocess.run(inside(["sh", "-c", f"touch {place}/now; while echo x >>{place}/rest; do :; done"]), check=True)
+
+        member.start(wait=False)
+        words = ("The node was low on resource: ephemeral-storage. ",)
+        pods.wait(has_failed("filler", "Evicted", *words), "it is evicted", 90, member.story)
+        now = pods.wait(all_ready("modest"), "it runs on", 30, member.story)
+        assert 0 == now["modest"]["status"]["containerStatuses"][0]["restartCount"]
