@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trikubelet.core.query import COUNT_MAX, flag, whole
+from trikubelet.core.query import COUNT_MAX, Unprocessable, flag, whole
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,13 @@ def test_bounds_are_of_the_numbers_that_may_be_written(word: str, good: bool) ->
     else:
         with pytest.raises(ValueError, match=f"^x={word}: write a whole number from 3 to 12$"):
             whole({"x": word}, "x", 3, 12)
+
+
+@pytest.mark.parametrize(
+    ("word", "is_number"),
+    [("-1", True), ("0", True), (str(-(2**63)), True), (str(-(2**63) - 1), False), (str(2**63), False), ("--1", False)],
+)
+def test_a_number_out_of_bounds_is_told_from_what_is_none(word: str, is_number: bool) -> None:
+    with pytest.raises(ValueError, match=f"^x={word}: write a whole number, 1 or more$") as refused:
+        whole({"x": word}, "x", 1)
+    assert is_number is isinstance(refused.value, Unprocessable)

@@ -72,9 +72,9 @@ def client_certificate(settings: Settings, clock: Clock) -> CertificateFiles:
 
 def find_access(settings: Settings, clock: Clock) -> Found:
     """The access to start with, checked to be usable. Changes nothing. Raises StartFailed, one line per fault."""
-    path = Path(settings.kubeconfig).absolute()
+    path = Path(settings.kubeconfig)
     store = client_certificate(settings, clock)
-    bootstrap = settings.bootstrap_kubeconfig and Path(settings.bootstrap_kubeconfig).absolute()
+    bootstrap = settings.bootstrap_kubeconfig
     if not bootstrap:
         return Found(_usable(_with_own(load_kubeconfig(path, "--kubeconfig"), settings, store), clock))
     outlived = ""
@@ -168,7 +168,7 @@ class Bootstrap:
         StartFailed. ``threads`` are for keys and files."""
         self._settings = settings
         self._connect = connect
-        self._target = Path(settings.kubeconfig).absolute()
+        self._target = Path(settings.kubeconfig)
         self._first = first
         self._clock = clock
         self._chance = chance

@@ -208,8 +208,8 @@ def _settings(
         node_labels=flags.node_labels,
         external_cloud=flags.cloud_provider == EXTERNAL_CLOUD,
         standalone=standalone,
-        kubeconfig=flags.kubeconfig,
-        bootstrap_kubeconfig=flags.bootstrap_kubeconfig,
+        kubeconfig=flags.kubeconfig and _absolute(flags.kubeconfig),
+        bootstrap_kubeconfig=flags.bootstrap_kubeconfig and _absolute(flags.bootstrap_kubeconfig),
         runtime=runtime,
         runtime_message_bytes_max=flags.runtime_message_mib * 2**20,
         image_endpoint=configuration.image_service_endpoint,
@@ -218,7 +218,7 @@ def _settings(
         container_logs_dir=places.container_logs_dir,
         cert_dir=Path(_absolute(flags.cert_dir)) if flags.cert_dir else places.root_dir / "pki",
         credential_plugins=plugins,
-        credential_plugin_dir=Path(_absolute(flags.image_credential_provider_bin_dir)),
+        credential_plugin_dir=_absolute_or_none(flags.image_credential_provider_bin_dir) or Path(),
         run_dir=places.run_dir,
         manifest_path=manifests,
         manifest_url=configuration.static_pod_url,
@@ -335,7 +335,11 @@ def _resolved(value: Any, place: tuple[str, ...], directory: Path) -> Any:
 
 
 def _absolute(path: str) -> str:
-    return str(Path(path).absolute())
+    """Raises StartFailed where nobody can say of what directory a path begins."""
+    try:
+        return str(Path(path).absolute())
+    except FileNotFoundError as error:
+        raise StartFailed(f"{path}: the working directory is gone: write an absolute path") from error
 
 
 def _absolute_or_none(path: str) -> Path | None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.cli.destination import Destination, NotTaken
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.tar_members import Kind, Members, NoArchive
-from trikubelet.cli.terminal import in_a_cell
+from trikubelet.cli.terminal import in_a_cell, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,29 +27,37 @@ if TYPE_CHECKING:
     from trikubelet.cli.tar_members import Member
 
 _BYTES: Final = 32 * 1024
+WARNINGS_MAX: Final = 20
+"""So many of what is not taken are named, and the others counted: an archive may be made of nothing else."""
 
 
-def unpack(read_end: int, into: str, name: str, renamed: str) -> None:
-    """Take what the pipe brings, in which ``name`` is the topmost, into a directory as ``renamed``. Raises
-    CommandFailed when it is no archive, or not even its topmost is taken, and OSError."""
+def unpack(read_end: int, into: str, name: str, renamed: str) -> bool:
+    """Take what the pipe brings, in which ``name`` is the topmost, into a directory as ``renamed``; whether it brings
+    anything. Raises CommandFailed when it is no archive, or not even its topmost is taken, and OSError."""
 
-    def take(members: Members) -> None:
+    def take(members: Members) -> bool:
         each = iter(members)
         if (first := next(each, None)) is None:
-            return  # tar has said why on its standard error
+            return False
         with Destination(into or ".") as destination:
             unpacking = _Unpacking(destination, name, renamed)
-            for member in itertools.chain([first], each):
-                unpacking.take(member, members.content())
+            try:
+                for member in itertools.chain([first], each):
+                    unpacking.take(member, members.content())
+            finally:
+                unpacking.count_the_rest()
+        return True
 
-    _read(read_end, take)
+    return _read(read_end, take)
 
 
 class _Unpacking:
-    """Knows which name in the archive is which here. Raises CommandFailed where the operator's names say ``..``."""
+    """Knows which name in the archive is which here, and how many were not taken. Raises CommandFailed where the
+    operator's names say ``..``."""
 
     def __init__(self, destination: Destination, name: str, renamed: str) -> None:
         self._destination = destination
+        self._not_taken = 0
         try:
             self._top, self._renamed = _parts(name), _parts(renamed)
         except NotTaken as error:
@@ -62,11 +70,18 @@ class _Unpacking:
             below = self._below(member.name)
             self._place(member, below, content)
         except NotTaken as error:
-            shown = "/".join(below or []) or member.name
+            shown = shortened("/".join(below or []) or member.name)
             why = f"not taken from the container: {in_a_cell(f'{shown!r} {error}')}"
             if below == []:
                 raise CommandFailed(why) from error
-            print(f"warning: {why}", file=sys.stderr, flush=True)
+            self._not_taken += 1
+            if self._not_taken <= WARNINGS_MAX:
+                print(f"warning: {why}", file=sys.stderr, flush=True)
+
+    def count_the_rest(self) -> None:
+        """Say how many there were beside those that were named."""
+        if (more := self._not_taken - WARNINGS_MAX) > 0:
+            print(f"warning: not taken from the container: {more} more", file=sys.stderr, flush=True)
 
     def _below(self, name: str) -> list[str]:
         """What stands behind the topmost in a name of the archive's. Raises NotTaken."""
@@ -84,9 +99,9 @@ class _Unpacking:
                 case Kind.FILE:
                     self._destination.write(parts, content, _mode(member.mode), member.mtime)
                 case Kind.LINK if not below:  # there is nothing in it to copy, and the next copy would meet it
-                    raise NotTaken(f"is a link to {member.link!r}; copy that")
+                    raise NotTaken(f"is a link to {shortened(member.link)!r}; copy that")
                 case Kind.LINK if not _stays(member.link, len(below) - 1):
-                    raise NotTaken(f"is a link to {member.link!r}, which may be outside the destination")
+                    raise NotTaken(f"is a link to {shortened(member.link)!r}, which may be outside the destination")
                 case Kind.LINK:
                     self._destination.link(parts, member.link)
                 case Kind.HARD_LINK:
@@ -123,20 +138,21 @@ def _mode(mode: int) -> int:
     return (mode & (0o755 if mode & 0o100 else 0o644)) | 0o600
 
 
-def pour(read_end: int, path: str) -> None:
-    """Write the file that the pipe brings to a device or a pipe, which stays as it is otherwise. Raises CommandFailed
-    when it is no archive or no file, and OSError."""
+def pour(read_end: int, path: str) -> bool:
+    """Write the file that the pipe brings to a device or a pipe, which stays as it is otherwise; whether it brings
+    one. Raises CommandFailed when it is no archive or no file, and OSError."""
 
-    def take(members: Members) -> None:
+    def take(members: Members) -> bool:
         if (member := next(iter(members), None)) is None:
-            return  # tar has said why on its standard error
+            return False
         if member.kind is not Kind.FILE:
-            raise CommandFailed(f"{in_a_cell(member.name)} is no file, and {path} no directory")
+            raise CommandFailed(f"{in_a_cell(shortened(member.name))} is no file, and {path} no directory")
         with open(path, "wb", buffering=0) as there:
             for part in members.content():
                 write_all(there.fileno(), part)
+        return True
 
-    _read(read_end, take)
+    return _read(read_end, take)
 
 
 def write_all(descriptor: int, said: bytes) -> None:
@@ -154,10 +170,10 @@ def is_special(path: str) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def _read(read_end: int, take: Callable[[Members], None]) -> None:
+def _read(read_end: int, take: Callable[[Members], bool]) -> bool:
     with open(read_end, "rb") as stream:
         try:
-            take(Members(stream))
+            return take(Members(stream))
         except NoArchive as error:
             raise CommandFailed(f"what the container sends is no tar archive: {error}") from error
         finally:

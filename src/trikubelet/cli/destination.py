@@ -12,6 +12,8 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.cli.terminal import shortened
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import TracebackType
@@ -85,9 +87,9 @@ class Destination:
             self._go(to[:-1], make=False)
             found = os.stat(to[-1], dir_fd=self._here, follow_symlinks=False)
         except (FileNotFoundError, NotTaken):
-            raise NotTaken(f"is a link to {'/'.join(to)!r}, {_NOT_TAKEN}") from None
+            raise NotTaken(f"is a link to {shortened('/'.join(to))!r}, {_NOT_TAKEN}") from None
         if not any((found.st_dev, found.st_ino) in made for made in (self._made, self._made_before)):
-            raise NotTaken(f"is a link to {'/'.join(to)!r}, {_NOT_TAKEN}")
+            raise NotTaken(f"is a link to {shortened('/'.join(to))!r}, {_NOT_TAKEN}")
         if list(parts) == list(to):
             return
         there = os.dup(self._here)
@@ -106,7 +108,7 @@ class Destination:
             try:
                 self._arrive(_step(self._here, name, make=make))
             except NotADirectoryError:  # a link as well
-                shown = "/".join([*self._parts, name])
+                shown = shortened("/".join([*self._parts, name]))
                 raise NotTaken(f"would be in {shown!r}, which is no directory here, or a link to one") from None
             self._parts.append(name)
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.terminal import in_a_cell, in_lines, shortened
 from trikubelet.cli.verbs import VERBS, runner
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _reported(error: BaseException) -> int:
     """Print what went wrong; the exit code. Raises what is a bug of ours."""
     match error:
         case CommandFailed():
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {in_lines(str(error))}", file=sys.stderr)
             return error.exit_code
         case KeyboardInterrupt():
             return EXIT_INTERRUPTED
@@ -140,10 +141,21 @@ def _reported(error: BaseException) -> int:
             return EXIT_FAILED
         case OSError():
             _drop_output()
-            print(f"error: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}", file=sys.stderr)
+            print(f"error: {in_a_cell(_what_failed(error))}", file=sys.stderr)
             return EXIT_FAILED
         case _:
             raise error
+
+
+def _what_failed(error: OSError) -> str:
+    """With the file's name, which a container may have chosen."""
+    if error.filename:
+        return f"{shortened(str(error.filename))}: {error.strerror}"
+    try:
+        os.getcwd()
+    except FileNotFoundError:  # whatever was tried with a relative path failed so, and Python does not say with which
+        return "the working directory is gone: go to another, or write absolute paths"
+    return error.strerror or str(error)
 
 
 def _drop_output() -> None:

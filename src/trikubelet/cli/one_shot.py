@@ -25,6 +25,7 @@ from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.one_pod import OnePodRuntime
+from trikubelet.cli.terminal import in_lines
 from trikubelet.cli.whole_lines import WholeLines
 from trikubelet.core.names import all_containers
 from trikubelet.kit.every import Every
@@ -272,4 +273,4 @@ def _write(said: bytes) -> None:
 
 def _report(said: str) -> None:
     with suppress(OSError):  # nobody is left to hear it, and there is still a pod to be ended
-        print(f"trikubelet: {said}", file=sys.stderr, flush=True)
+        print(f"trikubelet: {in_lines(said)}", file=sys.stderr, flush=True)

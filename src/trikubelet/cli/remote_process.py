@@ -72,7 +72,8 @@ def exit_code_of(said: bytes) -> int:
 
 class RemoteProcess:
     """Owns which stream is which, and what was said of the end so far. ``output`` and ``errors`` take what the process
-    writes; ``read`` gives what it is to read, b"" at the end, and may block: it is called in a thread."""
+    writes; ``read`` gives what it is to read, b"" at the end, and may block: it is called in a thread. ``has_window``:
+    standard output is a terminal whose size the process' own is to have."""
 
     def __init__(
         self,
@@ -81,6 +82,8 @@ class RemoteProcess:
         read: Callable[[], bytes],
         output: Callable[[bytes], object],
         errors: Callable[[bytes], object],
+        *,
+        has_window: bool = False,
     ) -> None:
         self._stream = stream
         self._ids = {channel: 2 * number + 1 for number, channel in enumerate(channels(streams))}
@@ -89,6 +92,7 @@ class RemoteProcess:
         self._read = read
         self._take = {StreamChannel.STDOUT: output, StreamChannel.STDERR: errors}
         self._status = bytearray()
+        self._has_window = has_window
 
     async def run(self) -> int:
         """Talk until the process has ended; its exit code. Raises CommandFailed."""
@@ -99,7 +103,7 @@ class RemoteProcess:
             async with trio.open_nursery() as nursery:
                 if StreamChannel.STDIN in self._ids:
                     nursery.start_soon(self._inwards)
-                if StreamChannel.RESIZE in self._ids:
+                if StreamChannel.RESIZE in self._ids and self._has_window:
                     nursery.start_soon(self._sizes)
                 await self._outwards()
                 nursery.cancel_scope.cancel()
@@ -177,10 +181,10 @@ def raw_terminal() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def of_this_process(stream: trio.abc.Stream, streams: StandardStreams) -> RemoteProcess:
-    """One that reads and writes what this process does."""
+def of_this_process(stream: trio.abc.Stream, streams: StandardStreams, *, has_window: bool) -> RemoteProcess:
+    """One that reads and writes what this process does; ``has_window`` as RemoteProcess has it."""
     read = partial(os.read, sys.stdin.fileno(), _BYTES) if streams.stdin else bytes
-    return RemoteProcess(stream, streams, read, _to(1), _to(2))
+    return RemoteProcess(stream, streams, read, _to(1), _to(2), has_window=has_window)
 
 
 def _to(descriptor: int) -> Callable[[bytes], None]:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trikubelet.cli import asking
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.remote_process import of_this_process, raw_terminal
+from trikubelet.core.names import all_containers
 from trikubelet.core.remote_command import V4
 from trikubelet.model.runtime import StandardStreams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from trikubelet.model import k8s
+
+ATTACH: Final = "attach"
 
 
 def add_talking_options(parser: argparse.ArgumentParser) -> None:
@@ -28,18 +33,39 @@ def add_talking_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def talk(args: argparse.Namespace, way: str, command: Sequence[str] = ()) -> int:
-    """Talk until the process ends; its exit code. Raises CommandFailed."""
+    """Talk until the process ends; its exit code. ``way``: ``exec`` or ``attach``. Raises CommandFailed."""
     agent = AgentClient(asking.socket_path(args))
     pod = await asking.pod_named(agent, args.namespace, asking.bare_name(args.pod))
     container = args.container or asking.default_container(pod)
-    terminal = args.tty
-    if terminal and not (args.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
+    stdin, tty = args.stdin, args.tty
+    if way == ATTACH and (spec := _container_of(pod, container)) is not None:
+        stdin, tty = _as_started(args, spec)
+    is_ours = tty and stdin and sys.stdin.isatty() and sys.stdout.isatty()
+    if tty and not is_ours and (stdin or way != ATTACH):
         print("Unable to use a TTY - input is not a terminal or the right kind of file", file=sys.stderr)
-        terminal = False
-    streams = StandardStreams(stdin=args.stdin, stdout=True, stderr=not terminal, tty=terminal)
-    asked = {"input": streams.stdin, "output": True, "error": streams.stderr, "tty": terminal}
+    if way != ATTACH:  # a command is given a terminal when there is one here
+        tty = is_ours
+    streams = StandardStreams(stdin=stdin, stdout=True, stderr=not tty, tty=tty)
+    asked = {"input": streams.stdin, "output": True, "error": streams.stderr, "tty": streams.tty}
     query = [("command", word) for word in command] + [(name, "1") for name, wanted in asked.items() if wanted]
     path = f"/{way}/{pod.metadata.namespace}/{pod.metadata.name}/{container}"
     async with agent.upgraded(path, query, V4) as stream:
-        with raw_terminal() if terminal else nullcontext():
-            return await of_this_process(stream, streams).run()
+        with raw_terminal() if is_ours else nullcontext():
+            return await of_this_process(stream, streams, has_window=is_ours).run()
+
+
+def _container_of(pod: k8s.Pod, name: str) -> k8s.Container | k8s.EphemeralContainer | None:
+    """What the pod says of the container; None where it has none of that name, which the agent will say."""
+    there: list[k8s.Container | k8s.EphemeralContainer] = [*all_containers(pod), *pod.spec.ephemeral_containers]
+    return next((one for one in there if one.name == name), None)
+
+
+def _as_started(args: argparse.Namespace, container: k8s.Container | k8s.EphemeralContainer) -> tuple[bool, bool]:
+    """Whether a process that runs is written to, and whether it has a terminal: it was started with one or without, and
+    nobody who attaches can change that. What was asked for in vain is said on standard error, as kubectl does."""
+    stdin, tty = bool(args.stdin and container.stdin), bool(container.tty)
+    if args.tty and not tty:
+        print(f"error: Unable to use a TTY - container {container.name} did not allocate one", file=sys.stderr)
+    if args.stdin and not stdin:  # runtimes take what is written, and nobody ever reads it
+        print(f"error: Unable to use stdin - container {container.name} was started without", file=sys.stderr)
+    return stdin, tty

@@ -10,6 +10,10 @@ from __future__ import annotations
 import os
 import sys
 from enum import StrEnum
+from typing import Final
+
+NAME_LETTERS_MAX: Final = 200
+"""Of a name that a container chose."""
 
 _CARET = {code: f"^{chr(code ^ 64)}" for code in (*range(32), 127)}
 _HIGH = {code: f"\\x{code:02x}" for code in range(128, 160)}
@@ -31,6 +35,11 @@ def in_lines(text: str) -> str:
 def in_a_cell(text: str) -> str:
     """The text on one line: newlines and tabs are blanks, other control characters spelt out."""
     return text.strip().translate(_CELL)
+
+
+def shortened(name: str) -> str:
+    """The name, cut where it would fill a screen."""
+    return name if len(name) <= NAME_LETTERS_MAX else f"{name[:NAME_LETTERS_MAX]}…"
 
 
 class Colour(StrEnum):

@@ -127,7 +127,7 @@ class _Changes:
 def _links(path: str) -> list[str]:
     """Every symbolic link that the kernel follows on the way to ``path``, it among them, by a path without links."""
     found: list[str] = []
-    at, left = "/", os.path.join(os.getcwd(), path).split("/")[::-1]
+    at, left = "/", os.path.join("" if os.path.isabs(path) else os.getcwd(), path).split("/")[::-1]
     while left and len(found) < _LINKS_MAX:
         name = left.pop()
         if name in ("", "."):

@@ -15,10 +15,11 @@ import errno
 import io
 import os
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from _typeshed import WriteableBuffer
@@ -51,17 +52,28 @@ def put_plain(path: Path, content: bytes) -> None:
     """Put a file in place whole; whatever lay there goes, but for a directory that is not empty. Not flushed: a power
     cut may leave it empty. Raises OSError, which names what could not be written or is in the way."""
     beside = path.with_name(f".{path.name}.new")
-    clear(beside)
+    with errors_name(path):
+        clear(beside)
+        try:
+            with open(beside, "xb") as file:
+                file.write(content)
+            put_in_place(beside, path)
+        except OSError:
+            with suppress(OSError):
+                beside.unlink()
+            raise
+
+
+@contextmanager
+def errors_name(path: Path) -> Iterator[None]:
+    """For who makes ``path`` by way of a file beside it, of which nobody has heard, or writes to a full disk, which
+    does not say where: an OSError names ``path``. A directory that is in the way is named itself."""
     try:
-        with open(beside, "xb") as file:
-            file.write(content)
-        put_in_place(beside, path)
+        yield
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
-        if error.filename is None:  # writing to a full disk does not say where
-            error.filename = str(path)
-        raise
+        if error.errno == errno.ENOTEMPTY:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def put_in_place(beside: Path, path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from trikubelet.kit.plain_file import clear, put_in_place
+from trikubelet.kit.plain_file import clear, errors_name, put_in_place
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,27 +18,29 @@ def write_privately(path: Path, content: bytes) -> None:
     """Put a file in place whole, for its owner alone. Raises OSError, also for a directory in its place that is not
     empty; then there is what was there before."""
     beside = lay_beside(path, content)
-    try:
-        put_in_place(beside, path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
+    with errors_name(path):
+        try:
+            put_in_place(beside, path)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
     sync_names(path.parent)
 
 
 def lay_beside(path: Path, content: bytes) -> Path:
     """The first half of it: all is on the disk, beside where it is to be. Raises OSError, and leaves nothing then."""
     beside = path.with_name(f".{path.name}.new")  # hidden, so that nobody takes it for what it will be
-    clear(beside)
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
+    with errors_name(path):
+        clear(beside)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
     return beside
 
 

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from trikubelet.core.log_status import has_container, why_no_log
-from trikubelet.core.query import flag, whole
+from trikubelet.core.query import Unprocessable, flag, whole
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 from trikubelet.httpd.messages import Response, bare
 from trikubelet.server.log_reader import LogQuery, check_log, read_log
@@ -24,19 +24,15 @@ if TYPE_CHECKING:
     from trikubelet.server.node_view import LogPlace, NodeView
 
 
-class NotTogether(ValueError):
-    """Each of two options could be met, but not both (upstream: 422)."""
-
-
 def log_query(query: Mapping[str, str], now_ns: int) -> LogQuery:
-    """What of the log is wanted. Raises ValueError, and NotTogether among them."""
+    """What of the log is wanted. Raises ValueError, and Unprocessable among them."""
     stream = query.get("stream", "all").lower()
     if stream not in ("all", "stdout", "stderr"):
-        raise ValueError(f"stream={stream}: write stdout, stderr or all")
+        raise Unprocessable(f"stream={stream}: write stdout, stderr or all")
     seconds = whole(query, "sinceSeconds", 1)
     moment = query.get("sinceTime", "")
     if seconds is not None and moment:
-        raise ValueError("sinceSeconds and sinceTime: give one of them")
+        raise Unprocessable("sinceSeconds and sinceTime: give one of them")
     since_ns = now_ns - seconds * SECOND_NS if seconds is not None else 0
     if moment:
         try:
@@ -46,7 +42,7 @@ def log_query(query: Mapping[str, str], now_ns: int) -> LogQuery:
     tail_lines = whole(query, "tailLines")
     if tail_lines is not None and stream != "all":
         # A log's end is found by its lines, and those are of both streams.
-        raise NotTogether("`tailLines` and specific `stream` are mutually exclusive for now")
+        raise Unprocessable("`tailLines` and specific `stream` are mutually exclusive for now")
     return LogQuery(
         follow=flag(query, "follow"),
         tail_lines=tail_lines,
@@ -64,7 +60,7 @@ async def container_log(
     try:
         wanted = log_query(query, now_ns)
         previous = flag(query, "previous")
-    except NotTogether as error:
+    except Unprocessable as error:
         return bare(str(error), HTTPStatus.UNPROCESSABLE_ENTITY)
     except ValueError as error:
         return bare(str(error), HTTPStatus.BAD_REQUEST)

@@ -34,11 +34,11 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.core.query import flag
+from trikubelet.core.query import Unprocessable, flag
 from trikubelet.httpd.server import HttpLimits, Response, json, serve_http, text
 from trikubelet.kit.every import Every
 from trikubelet.model.runtime_errors import RuntimeCallError
-from trikubelet.server.container_log import NotTogether, log_of, log_query
+from trikubelet.server.container_log import log_of, log_query
 from trikubelet.server.kubectl.spelling import line
 from trikubelet.server.local_socket import LocalSocket
 from trikubelet.server.node_view import NoSuchPod, NotShown
@@ -124,7 +124,7 @@ class LocalApi:
             return await self._answer(request)
         except NoSuchPod as error:
             return text(str(error), HTTPStatus.NOT_FOUND)
-        except NotTogether as error:
+        except Unprocessable as error:
             return text(str(error), HTTPStatus.UNPROCESSABLE_ENTITY)
         except (NotShown, ValueError) as error:
             return text(str(error), HTTPStatus.BAD_REQUEST)

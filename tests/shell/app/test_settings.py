@@ -37,6 +37,35 @@ def faults_of(*argv: str, surroundings: Surroundings = ROOT) -> list[str]:
     return str(failed.value).split("\n")
 
 
+@pytest.fixture
+def in_a_removed_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+
+@pytest.mark.usefixtures("in_a_removed_directory")
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--root-dir=rel",
+        "--config=rel",
+        "--config-dir=rel",
+        "--cert-dir=rel",
+        "--lock-file=rel",
+        "--pod-manifest-path=rel",
+        "--kubeconfig=rel",
+    ],
+)
+def test_a_relative_path_in_a_working_directory_that_is_gone_is_named(flag: str) -> None:
+    assert ["rel: the working directory is gone: write an absolute path"] == faults_of(flag)
+
+
+@pytest.mark.usefixtures("in_a_removed_directory")
+def test_without_a_working_directory_absolute_paths_will_do() -> None:
+    assert Path("/r") == settings("--root-dir=/r", "--kubeconfig=/k", "--pod-manifest-path=/m").root_dir
+
+
 def test_root_has_upstreams_places() -> None:
     made = settings("--standalone", "--container-runtime-endpoint=unix:///c.sock")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trikubelet.cli.archive import _stays, pour, unpack
+from trikubelet.cli.archive import WARNINGS_MAX, _stays, pour, unpack
 from trikubelet.cli.destination import Destination, NotTaken
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.host.removal import remove_tree
@@ -169,8 +169,33 @@ def test_what_is_no_archive_is_told_unless_it_is_nothing(tmp_path: Path, octets:
         with pytest.raises(CommandFailed, match="what the container sends is no tar archive"):
             unpack(read_end, str(tmp_path), "a", "b")
     else:
-        unpack(read_end, str(tmp_path), "a", "b")
+        assert not unpack(read_end, str(tmp_path), "a", "b")
     assert [] == os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("kind", [tarfile.FIFOTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.REGTYPE])
+def test_neither_many_names_nor_long_ones_fill_a_screen(
+    kind: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long, link = "etc/\x1b]0;title\a" + "n" * 100_000, "/" + "l" * 100_000
+
+    unpack(sent(member("etc", tarfile.DIRTYPE), *[member(long, kind, link)] * 1000), str(tmp_path), "etc", "new")
+
+    told = capsys.readouterr().err
+    lines = told.splitlines()
+    assert WARNINGS_MAX + 1 == len(lines)
+    assert f"warning: not taken from the container: {1000 - WARNINGS_MAX} more" == lines[-1]
+    assert max(map(len, lines)) < 600
+    assert "\x1b" not in told
+
+
+def test_what_was_not_taken_is_counted_where_the_archive_breaks_off(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    octets = packed(*[member(f"etc/{number}", tarfile.FIFOTYPE) for number in range(30)])
+    with pytest.raises(CommandFailed, match="it ends in the middle"):
+        unpack(piped(octets[: 30 * 512 - 1]), str(tmp_path), "etc", "new")
+    assert f"{29 - WARNINGS_MAX} more" in capsys.readouterr().err
 
 
 def test_without_tarfiles_filters_all_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trikubelet import __version__
+from trikubelet.cli import main as cli_main
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.commands import version
-from trikubelet.cli.failed import Misunderstood
+from trikubelet.cli.failed import CommandFailed, Misunderstood
 from trikubelet.cli.main import VERBS, main
 
 if TYPE_CHECKING:
@@ -40,6 +42,50 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def test_flags_alone_or_nothing_is_the_agent(agent: list[list[str]], words: list[str]) -> None:
     assert 7 == main(words)
     assert [words] == agent
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "validate x.yaml",
+        "apply -f x.yaml --to=/nowhere",
+        "run x.yaml",
+        "doctor --root-dir=rel",
+        "config view -- --root-dir=rel",
+        "reset --root-dir=rel",
+        "--standalone --root-dir=rel",
+    ],
+)
+def test_that_the_working_directory_is_gone_is_told_in_a_line(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    assert main(words.split())
+    told = capsys.readouterr().err
+    assert ("working directory is gone" in told, 1) == (True, told.count("\n")), told
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CommandFailed("tar: \x1b]0;title\a: Cannot stat"),
+        PermissionError(errno.EACCES, "Permission denied", "\x1b[2J" + "n" * 100_000),
+    ],
+)
+def test_what_a_container_chose_of_an_error_neither_moves_a_cursor_nor_fills_a_screen(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(cli_main, "runner", lambda _: fail)
+
+    assert 1 == main(["get", "pods"])
+    told = capsys.readouterr().err
+    assert ("^[" in told, "\x1b" in told, len(told) < 600) == (True, False, True)
 
 
 def test_the_version_is_reported_either_way(agent: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +24,8 @@ from trikubelet.fake.runtime import Plan, run_fake
 from trikubelet.host.examination import holders_of, processes_named
 
 if TYPE_CHECKING:
+    from trio.testing import MockClock
+
     from trikubelet.app.settings import Settings
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
@@ -220,6 +223,47 @@ def test_what_does_not_end_in_time_is_named(root: Path) -> None:
         last,
     )
     assert (root / "runtime-endpoint").exists()
+
+
+@pytest.mark.parametrize(
+    ("listed", "known", "kept", "down", "left"),
+    [
+        (False, [], [], "", "unix:///r.sock does not answer"),
+        (False, [], ["b"], "", "unix:///r.sock does not answer; pods b"),
+        (True, ["a"], ["b"], "it is down", "pods a, b; unix:///r.sock: it is down"),
+        (True, ["a"], [], "", "pods a"),
+        (True, [], [], "", ""),
+    ],
+)
+async def test_that_there_is_no_pod_is_known_once_the_runtime_has_listed_its_pods(
+    listed: bool,
+    known: list[str],
+    kept: list[str],
+    down: str,
+    left: str,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: MockClock,
+) -> None:
+    for uid in kept:
+        (root / "pods" / uid).mkdir(parents=True)
+    node = SimpleNamespace(
+        pleg=SimpleNamespace(uids=lambda: known, has_listed=listed),
+        runtime_state=SimpleNamespace(unhealthy=lambda: down or None),
+        garbage=SimpleNamespace(collect=lambda: None, is_busy=False),
+    )
+
+    async def agent(*_: object, task_status: trio.TaskStatus[object]) -> None:
+        """Starts without its runtime, too."""
+        task_status.started(SimpleNamespace(node=node))
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(reset.compose, "run", agent)
+    settings = SimpleNamespace(
+        runtime=SimpleNamespace(endpoint="unix:///r.sock"), root_dir=root, pod_logs_dir=root / "logs"
+    )
+
+    assert left == await reset._end_all(settings, 12.0)  # type: ignore[arg-type]
 
 
 def test_the_record_goes_while_no_agent_can_start_and_write_another(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import pty
 import signal
@@ -9,7 +10,7 @@ import socket
 import subprocess
 import sys
 import termios
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,10 @@ from shell.portkit import free_port
 from trikubelet.app import compose
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Surroundings, load_settings
+from trikubelet.cli import talking
 from trikubelet.cli.client import AgentClient
-from trikubelet.cli.commands import port_forward
+from trikubelet.cli.commands import attach, cp, port_forward
+from trikubelet.cli.commands import exec as exec_
 from trikubelet.cli.commands.cp import Place, read_place
 from trikubelet.cli.commands.port_forward import _attend, _listen, read_ports
 from trikubelet.cli.failed import CommandFailed
@@ -36,7 +39,7 @@ from trikubelet.model import k8s
 from trikubelet.model.runtime import StandardStreams
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 
     from trio.abc import Stream
 
@@ -139,6 +142,21 @@ async def test_files_are_copied_in_and_out_and_nothing_leaves_its_place(place: P
         assert (1, True, False) == (code, b"not taken from the container" in err, (place / "e").is_symlink())
 
 
+@pytest.mark.parametrize("target", ["new", "/dev/null"])
+async def test_a_copy_that_nothing_came_of_is_an_error(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a tar in the container that is none, and ends well all the same."""
+
+    async def end_well(*_: object) -> None:
+        await trio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(cp, "_talk", end_well)
+    with pytest.raises(CommandFailed, match="sent nothing"):
+        await cp._fetch(argparse.Namespace(), Place("ns", "web", "/a"), Place("", "", str(tmp_path / target)))
+    assert [] == os.listdir(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("place", "said_"),
     [
@@ -208,6 +226,101 @@ async def test_a_terminal_is_passed_on_with_its_size_and_its_keys(place: Path) -
             await terminal.shows(b"[hello]")
             assert 0 == await process.wait()
         os.close(ours)
+
+
+class NotingAgent(AgentClient):
+    """Has one pod; what it is asked for is noted, and it is gone."""
+
+    def __init__(self, shown: k8s.Pod) -> None:
+        super().__init__("")
+        self._shown = shown
+        self.asked: dict[str, str] = {}
+
+    async def get(self, path: str, query: object = None) -> bytes:
+        await trio.lowlevel.checkpoint()
+        return msgspec.json.encode({"items": [self._shown]})
+
+    @asynccontextmanager
+    async def upgraded(
+        self, path: str, query: Sequence[tuple[str, str]], protocol: str
+    ) -> AsyncGenerator[Stream, None]:
+        self.asked = dict(query)
+        ours, theirs = trio.testing.memory_stream_pair()
+        await theirs.aclose()
+        yield ours
+
+
+NO_TTY = "error: Unable to use a TTY - container main did not allocate one\n"
+NO_STDIN = "error: Unable to use stdin - container main was started without\n"
+NO_TERMINAL = "Unable to use a TTY - input is not a terminal or the right kind of file\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "has", "here", "asked", "is_raw", "told"),
+    [
+        ("attach -it", "stdin tty", "terminal", "input output tty", True, ""),
+        ("attach -it", "stdin", "terminal", "input output error", False, NO_TTY),
+        ("attach -it", "tty", "terminal", "output tty", False, NO_STDIN),
+        ("attach -it", "", "terminal", "output error", False, NO_TTY + NO_STDIN),
+        ("attach -i", "stdin tty", "terminal", "input output tty", True, ""),
+        ("attach -i", "stdin tty", "pipe", "input output tty", False, NO_TERMINAL),
+        ("attach -i", "stdin", "pipe", "input output error", False, ""),
+        ("attach", "stdin tty", "terminal", "output tty", False, ""),
+        ("attach", "", "pipe", "output error", False, ""),
+        ("exec -it", "", "terminal", "input output tty", True, ""),
+        ("exec -it", "tty", "pipe", "input output error", False, NO_TERMINAL),
+        ("exec -t", "tty", "terminal", "output error", False, NO_TERMINAL),
+        ("exec", "tty", "terminal", "output error", False, ""),
+    ],
+)
+async def test_who_attaches_has_a_terminal_when_the_container_has_one_and_else_keeps_control_c(
+    words: str,
+    has: str,
+    here: str,
+    asked: str,
+    is_raw: bool,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @contextmanager
+    def note_raw() -> Iterator[None]:
+        raw.append(True)
+        yield
+
+    raw: list[bool] = []
+    main = k8s.EphemeralContainer(name="main", image="i", stdin="stdin" in has or None, tty="tty" in has)
+    shown = k8s.Pod(
+        metadata=k8s.ObjectMeta(name="web-n1", namespace="default"),
+        spec=k8s.PodSpec(containers=(k8s.Container(name="other", image="i"),), ephemeral_containers=(main,)),
+    )
+    agent = NotingAgent(shown)
+    monkeypatch.setattr(talking, "AgentClient", lambda _: agent)
+    monkeypatch.setattr(talking, "raw_terminal", note_raw)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: here == "terminal", raising=False)
+    monkeypatch.setattr(sys.stdin, "fileno", lambda: 0, raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: here == "terminal")
+    verb, *options = words.split()
+    parser = {"attach": attach, "exec": exec_}[verb].parser()
+
+    with pytest.raises(CommandFailed):
+        await talking.talk(parser.parse_args([*options, "web-n1", "-c", "main"]), verb)
+
+    assert (asked, is_raw, told) == (" ".join(agent.asked), bool(raw), capsys.readouterr().err)
+
+
+async def test_the_size_of_a_window_that_is_not_there_is_not_sent() -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    process = RemoteProcess(ours, StandardStreams(False, True, False, True), bytes, lambda _: None, lambda _: None)
+    async with trio.open_nursery() as nursery:
+
+        async def runtime() -> None:
+            frames = [*spdy.FrameReader().feed(bytes(await theirs.receive_some()))]
+            assert [spdy.SynStream] * 3 == [type(frame) for frame in frames]
+            await theirs.send_all(spdy.data(1, b'{"status":"Success"}', ends=True))
+
+        nursery.start_soon(runtime)
+        assert 0 == await process.run()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -121,6 +122,31 @@ def test_a_directory_with_something_in_it_stays_and_is_named(
 
     assert [name] == os.listdir(tmp_path)
     assert ["gold"] == os.listdir(tmp_path / name)
+
+
+@pytest.mark.parametrize("put", [put_plain, write_privately])
+@pytest.mark.parametrize("path", ["none/a", "file/a"])
+def test_an_error_names_what_was_to_be_there_and_not_the_file_beside_it(
+    path: str, put: Callable[[Path, bytes], object], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(OSError, match=f"directory: '{tmp_path}/{path}'$"):
+        put(tmp_path / path, b"said")
+
+
+@pytest.mark.parametrize("put", [put_plain, write_privately])
+def test_so_does_that_of_the_last_step(
+    put: Callable[[Path, bytes], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, target: Path) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", str(path), None, str(target))
+
+    monkeypatch.setattr(Path, "replace", refuse)
+
+    with pytest.raises(PermissionError, match=f"not permitted: '{tmp_path}/a'$"):
+        put(tmp_path / "a", b"said")
+    assert [] == os.listdir(tmp_path)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a disk that is full is Linux's")

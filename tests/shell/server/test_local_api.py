@@ -162,13 +162,13 @@ def test_the_table_in_front_of_the_module_has_every_route_and_its_method() -> No
             "/logs/default/web-n1/app",
             {"tailLines": "1", "stream": "stdout"},
         ),
-        (400, "tailLines=-1: write a whole number, 0 or more", "/logs/default/web-n1/app", {"tailLines": "-1"}),
-        (400, "sinceSeconds=0: write", "/logs/default/web-n1/app", {"sinceSeconds": "0"}),
+        (422, "tailLines=-1: write a whole number, 0 or more", "/logs/default/web-n1/app", {"tailLines": "-1"}),
+        (422, "sinceSeconds=0: write", "/logs/default/web-n1/app", {"sinceSeconds": "0"}),
         (400, "limitBytes=9", "/logs/default/web-n1/app", {"limitBytes": "9" * 30}),
         (400, "sinceTime=noon: write a time such as", "/logs/default/web-n1/app", {"sinceTime": "noon"}),
-        (400, "give one of them", "/logs/default/web-n1/app", {"sinceTime": NOW, "sinceSeconds": "1"}),
+        (422, "give one of them", "/logs/default/web-n1/app", {"sinceTime": NOW, "sinceSeconds": "1"}),
         (400, "follow=perhaps: write true or false", "/logs/default/web-n1/app", {"follow": "perhaps"}),
-        (400, "stream=both: write stdout, stderr or all", "/logs/default/web-n1/app", {"stream": "both"}),
+        (422, "stream=both: write stdout, stderr or all", "/logs/default/web-n1/app", {"stream": "both"}),
     ],
 )
 async def test_what_is_wrong_with_a_request_is_said(

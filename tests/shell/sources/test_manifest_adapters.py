@@ -118,6 +118,16 @@ async def test_a_watch_ends_when_a_link_on_its_way_is_swapped_and_the_next_is_of
             await anext(changes)
 
 
+async def test_a_watch_needs_no_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with trio.fail_after(60):
+        async with InotifyWatcher(ThreadPool("manifests", 1)).watch(str(tmp_path)) as changes:
+            (tmp_path / "a.yaml").touch()
+            await anext(changes)
+
+
 async def test_a_watch_ends_when_its_directory_goes(tmp_path: Path) -> None:
     path = tmp_path / "manifests"
     path.mkdir()

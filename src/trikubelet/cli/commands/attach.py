@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.cli import interruptible
 from trikubelet.cli.arguments import Parser
-from trikubelet.cli.talking import add_talking_options, talk
+from trikubelet.cli.talking import ATTACH, add_talking_options, talk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,4 +25,4 @@ def parser() -> argparse.ArgumentParser:
 
 def run(argv: Sequence[str]) -> int:
     """Carry out ``attach``; the exit code. Raises CommandFailed."""
-    return interruptible.run(talk, parser().parse_args(argv), "attach")
+    return interruptible.run(talk, parser().parse_args(argv), ATTACH)

@@ -11,7 +11,7 @@ import argparse
 import os
 import posixpath
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import trio
 
@@ -25,6 +25,8 @@ from trikubelet.model.runtime import StandardStreams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+T = TypeVar("T")
 
 _BYTES = 32 * 1024
 
@@ -72,7 +74,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 async def _fetch(args: argparse.Namespace, source: Place, destination: Place) -> None:
-    """Out of the container. A directory that is there takes the source in; else the destination is its new name."""
+    """Out of the container. A directory that is there takes the source in; else the destination is its new name. Raises
+    CommandFailed, also where nothing comes, and OSError."""
     directory, name = posixpath.split(source.path.rstrip("/") or "/")
     into, renamed = _target(destination.path, name)
     command = ["tar", "cf", "-", "-C", directory or ".", "--", name or "."]
@@ -85,9 +88,11 @@ async def _fetch(args: argparse.Namespace, source: Place, destination: Place) ->
             os.close(write_end)
 
     if archive.is_special(destination.path):
-        await _side_by_side(receive, partial(archive.pour, read_end, destination.path))
+        take = partial(archive.pour, read_end, destination.path)
     else:
-        await _side_by_side(receive, partial(archive.unpack, read_end, into, name, renamed))
+        take = partial(archive.unpack, read_end, into, name, renamed)
+    if not await _side_by_side(receive, take):  # a tar that fails has said why by now
+        raise CommandFailed("tar ended well in the container, and sent nothing: is it one?")
 
 
 def _target(path: str, name: str) -> tuple[str, str]:
@@ -120,10 +125,11 @@ async def _send(args: argparse.Namespace, source: Place, destination: Place) -> 
     await _side_by_side(send, partial(archive.pack, write_end, source.path, name))
 
 
-async def _side_by_side(talk: Callable[[], object], work: Callable[[], None]) -> None:
+async def _side_by_side(talk: Callable[[], object], work: Callable[[], T]) -> T:
+    """What ``work`` returns, when both have ended."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(talk)  # type: ignore[arg-type]  # a coroutine function, as every caller has it
-        await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+        return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
 async def _talk(

@@ -17,6 +17,7 @@ from trikubelet.cli import asking, interruptible
 from trikubelet.cli.arguments import Parser, count, valid
 from trikubelet.cli.client import AgentClient, AgentObjects
 from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.terminal import in_lines
 from trikubelet.cli.whole_lines import WholeLines
 from trikubelet.core.names import all_containers
 from trikubelet.core.query import COUNT_MAX
@@ -132,7 +133,7 @@ async def _of_all(agent: AgentClient, args: argparse.Namespace, query: dict[str,
             await _print(agent, args, query, f"{pod.metadata.namespace}/{pod.metadata.name}/{container}")
         except CommandFailed as error:
             missing.append(container)
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {in_lines(str(error))}", file=sys.stderr)
 
     names = [container.name for container in all_containers(pod)]
     names += [container.name for container in pod.spec.ephemeral_containers]

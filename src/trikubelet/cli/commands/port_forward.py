@@ -17,6 +17,7 @@ from trikubelet.cli import asking, interruptible
 from trikubelet.cli.arguments import Parser, valid
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.terminal import in_lines
 from trikubelet.core import spdy
 from trikubelet.core.remote_command import PORT_FORWARD, STREAM_TYPE
 
@@ -101,7 +102,7 @@ async def _attend(
             async with agent.upgraded(path, [("port", str(port))], PORT_FORWARD) as stream:
                 await _Forwarding(client, stream).run(port)
         except CommandFailed as error:
-            print(f"error: port {port}: {error}", file=sys.stderr, flush=True)
+            print(f"error: port {port}: {in_lines(str(error))}", file=sys.stderr, flush=True)
 
 
 class _Forwarding:

@@ -116,7 +116,7 @@ def _of_nothing(settings: Settings, nothing: str) -> Settings:
 
 async def _end_all(settings: Settings, seconds_max: float) -> str:
     """Be the agent until there is no pod; what is left when the time is over, as text. Raises StartFailed."""
-    left = f"{settings.runtime.endpoint} does not answer"
+    left = _silent(settings)
     is_collected = False
     async with trio.open_nursery() as nursery:
         with trio.move_on_after(seconds_max):
@@ -134,8 +134,18 @@ async def _end_all(settings: Settings, seconds_max: float) -> str:
     return left
 
 
+def _silent(settings: Settings) -> str:
+    return f"{settings.runtime.endpoint} does not answer"
+
+
 def _left(agent: Agent, settings: Settings) -> str:
-    """What there is still of pods, as text."""
-    pods = settings.root_dir / "pods"
-    uids = {*agent.node.pleg.uids(), *(os.listdir(pods) if pods.is_dir() else ())}
-    return f"pods {', '.join(sorted(uids))}" if uids else ""
+    """What there is still of pods, as far as that is known, and why no more is, as text. Until the runtime has listed
+    its pods once nobody knows that it has none: an agent starts without its answer, too."""
+    pods, node = settings.root_dir / "pods", agent.node
+    uids = {*node.pleg.uids(), *(os.listdir(pods) if pods.is_dir() else ())}
+    left = [f"pods {', '.join(sorted(uids))}"] if uids else []
+    if not node.pleg.has_listed:
+        left.insert(0, _silent(settings))
+    elif uids and (problem := node.runtime_state.unhealthy()):
+        left.append(f"{settings.runtime.endpoint}: {problem}")
+    return "; ".join(left)
