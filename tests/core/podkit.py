@@ -52,7 +52,7 @@ def pod(
     *containers: k8s.Container | str,
     policy: str = "Always",
     init: tuple[k8s.Container | str, ...] = (),
-    ephemeral: tuple[str, ...] = (),
+    ephemeral: tuple[k8s.EphemeralContainer | str, ...] = (),
     status: k8s.PodStatus | None = None,
     meta: dict[str, Any] | None = None,
     **fields: Any,
@@ -67,7 +67,9 @@ def pod(
         spec=k8s.PodSpec(
             containers=tuple(map(whole, containers or ("foo1", "foo2", "foo3"))),
             init_containers=tuple(map(whole, init)),
-            ephemeral_containers=tuple(k8s.EphemeralContainer(name=n, image="debug:1") for n in ephemeral),
+            ephemeral_containers=tuple(
+                k8s.EphemeralContainer(name=c, image="debug:1") if isinstance(c, str) else c for c in ephemeral
+            ),
             restart_policy=policy,
             **fields,
         ),

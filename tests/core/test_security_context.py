@@ -216,9 +216,10 @@ def test_whose_namespaces_a_container_shares(expected: Namespaces, fields: dict[
 def test_the_sandbox_is_privileged_when_one_of_its_containers_is() -> None:
     may = container("b", security_context=k8s.SecurityContext(privileged=True))
 
-    assert [False, True, True] == [
-        sandbox_security(it).privileged for it in (pod("a"), pod("a", may), pod("a", init=(may,)))
-    ]
+    debugger = k8s.EphemeralContainer(name="d", security_context=k8s.SecurityContext(privileged=True))
+    pods = (pod("a"), pod("a", may), pod("a", init=(may,)), pod("a", ephemeral=(debugger,)))
+
+    assert [False, True, True, True] == [sandbox_security(it).privileged for it in pods]
 
 
 def test_the_sandbox_runs_as_the_pod_says_under_the_runtimes_own_profile() -> None:

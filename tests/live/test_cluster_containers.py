@@ -4,6 +4,8 @@ by a second deletion or by a killed agent, restarts by rules, ends by a deadline
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -94,11 +96,24 @@ def test_a_debugging_container_joins_a_running_pod_and_sees_its_targets_processe
         pods.wait(
             lambda now: "terminated" in state(now["web"], "lost").get("state", {}), "a third ends", story=member.story
         )
+        # Though nothing of the pod was privileged when its sandbox was made.
+        words = ["--profile=sysadmin", "--container=may", "--attach=false"]
+        kubectl("debug", "web", f"--image={images.BUSYBOX}", *words, "--", "grep", "CapEff", "/proc/1/status")
+        pods.wait(
+            lambda now: "terminated" in state(now["web"], "may").get("state", {}), "a fourth ends", story=member.story
+        )
+        assert all_capabilities() in printed(member, "web", "may")
+        assert before["status"]["containerStatuses"] == pods.now["web"]["status"]["containerStatuses"]
         # Ended ones stay what they are: they are never started again.
         assert 0 == state(pods.now["web"], "alone")["restartCount"]
         kubectl("delete", "pod", "web")
         pods.wait(lambda now: not now, "all of it goes", story=member.story)
     assert {} == member.containerd.tasks()
+
+
+def all_capabilities() -> str:
+    """As this kernel writes the set of them all: this process has them."""
+    return re.findall(r"CapBnd:\s*(\w+)", Path("/proc/1/status").read_text())[0]
 
 
 def test_a_second_deletion_with_less_grace_cuts_a_hook(member: ClusterAgent) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trikubelet.app.shown_pods import observed
-from trikubelet.core.names import all_containers, log_directory_name, log_path
+from trikubelet.core.names import log_directory_name, log_path, with_ephemeral
 from trikubelet.kit.disk import DISK_SECONDS_MAX, disk_in_time
 from trikubelet.kit.thread_shares import ThreadShares
 from trikubelet.model import k8s
@@ -57,8 +57,7 @@ class ContainerRuns:
         run = observed(self._node, pod).latest(container)
         if uid not in ("", pod.metadata.uid) or run is None or run.state is not ContainerState.RUNNING:
             raise NotShown(f'container not found ("{container}")')
-        terminals = [one.name for one in all_containers(pod) if one.tty]
-        terminals += [one.name for one in pod.spec.ephemeral_containers if one.tty]
+        terminals = [one.name for one in with_ephemeral(pod) if one.tty]
         return RunningContainer(run.id, container in terminals)
 
     def running_sandbox(self, namespace: str, name: str, uid: str = "") -> str:
@@ -95,8 +94,7 @@ class ContainerRuns:
 
 
 def _containers(pod: k8s.Pod) -> list[str]:
-    ephemeral = [one.name for one in pod.spec.ephemeral_containers]
-    return [*(one.name for one in all_containers(pod)), *ephemeral]
+    return [one.name for one in with_ephemeral(pod)]
 
 
 def _statuses(pod: k8s.Pod) -> Iterable[k8s.ContainerStatus]:

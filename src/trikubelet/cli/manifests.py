@@ -11,6 +11,7 @@ from trikubelet.cli import asking, interruptible
 from trikubelet.cli.client import AgentClient, AgentSilent, NoAgent
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.manifest_directory import Given, ManifestDirectory, carry_out, locked
+from trikubelet.cli.terminal import in_a_cell
 from trikubelet.cli.validate import SEEN, STDIN, bare_directories, files_of, read, report
 from trikubelet.core.manifest import load_manifest
 from trikubelet.model.faults import Fault
@@ -79,7 +80,7 @@ def do(changes: Sequence[Change], faults: Sequence[Fault]) -> None:
     """Carry everything out and print it; or nothing, where something is in the way. Raises CommandFailed and
     OSError."""
     if faults:
-        raise CommandFailed("\n".join(map(str, faults)))
+        raise CommandFailed("\n".join(in_a_cell(str(fault)) for fault in faults))
     carry_out(changes)
     for change in changes:
         for name in change.names:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.cli import asking
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.remote_process import of_this_process, raw_terminal
-from trikubelet.core.names import all_containers
+from trikubelet.core.names import with_ephemeral
 from trikubelet.core.remote_command import V4
 from trikubelet.model.runtime import StandardStreams
 
@@ -54,13 +54,12 @@ async def talk(args: argparse.Namespace, way: str, command: Sequence[str] = ()) 
             return await of_this_process(stream, streams, has_window=is_ours).run()
 
 
-def _container_of(pod: k8s.Pod, name: str) -> k8s.Container | k8s.EphemeralContainer | None:
+def _container_of(pod: k8s.Pod, name: str) -> k8s.Container | None:
     """What the pod says of the container; None where it has none of that name, which the agent will say."""
-    there: list[k8s.Container | k8s.EphemeralContainer] = [*all_containers(pod), *pod.spec.ephemeral_containers]
-    return next((one for one in there if one.name == name), None)
+    return next((one for one in with_ephemeral(pod) if one.name == name), None)
 
 
-def _as_started(args: argparse.Namespace, container: k8s.Container | k8s.EphemeralContainer) -> tuple[bool, bool]:
+def _as_started(args: argparse.Namespace, container: k8s.Container) -> tuple[bool, bool]:
     """Whether a process that runs is written to, and whether it has a terminal: it was started with one or without, and
     nobody who attaches can change that. What was asked for in vain is said on standard error, as kubectl does."""
     stdin, tty = bool(args.stdin and container.stdin), bool(container.tty)

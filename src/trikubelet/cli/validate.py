@@ -12,6 +12,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from trikubelet.cli.terminal import in_a_cell
 from trikubelet.core.containers.unsupported import unsupported_fields
 from trikubelet.core.document.shown import shown
 from trikubelet.core.file_source import why_ignored
@@ -82,7 +83,7 @@ def report(texts: Iterable[Loaded | Fault]) -> tuple[list[str], int]:
             used = [field for field in unsupported_fields(pod) if origin.says(field.path)]
             found = [origin.fault(field.path, f"warning: {field.why}") for field in used]
             warnings += sorted(found, key=lambda warning: warning.line or 0)
-    return [*map(str, faults), *map(str, warnings)], EXIT_FAULTY if faults else 0
+    return [in_a_cell(str(one)) for one in (*faults, *warnings)], EXIT_FAULTY if faults else 0
 
 
 def _twice(origin: Origin, earlier: Origin, path: str, value: str, remedy: str) -> Fault:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.names import all_containers
+from trikubelet.core.names import with_ephemeral
 
 if TYPE_CHECKING:
     from trikubelet.model import k8s
@@ -20,8 +20,7 @@ _OF_REASONS: Final = {
 
 def has_container(pod: k8s.Pod, container: str) -> bool:
     """Whether the pod's spec has a container of that name, of whatever kind."""
-    names = [*(one.name for one in all_containers(pod)), *(one.name for one in pod.spec.ephemeral_containers)]
-    return container in names
+    return any(one.name == container for one in with_ephemeral(pod))
 
 
 def why_no_log(pod: k8s.Pod, container: str, *, previous: bool) -> str | None:

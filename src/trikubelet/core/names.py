@@ -95,8 +95,14 @@ def is_critical(pod: k8s.Pod) -> bool:
 
 
 def all_containers(pod: k8s.Pod) -> tuple[k8s.Container, ...]:
-    """Init containers, then regular ones, as the spec lists them. Ephemeral ones are another type."""
+    """Init containers, then regular ones, as the spec lists them. Ephemeral ones are another type: for what those have
+    as well (security, logs, mounts) ``with_ephemeral``."""
     return (*pod.spec.init_containers, *pod.spec.containers)
+
+
+def with_ephemeral(pod: k8s.Pod) -> tuple[k8s.Container, ...]:
+    """The same, and then the ephemeral ones as ordinary ones."""
+    return (*all_containers(pod), *map(as_container, pod.spec.ephemeral_containers))
 
 
 def as_container(ephemeral: k8s.EphemeralContainer) -> k8s.Container:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.core.names import all_containers, as_container
+from trikubelet.core.names import with_ephemeral
 from trikubelet.model.runtime import ContainerState
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ class TerminationMessages:
 
     async def _read(self, pod: Pod, status: ContainerStatus) -> str | None:
         """The message, empty where there is none; None while an earlier reading of it hangs."""
-        containers = (*all_containers(pod), *map(as_container, pod.spec.ephemeral_containers))
-        container = next((c for c in containers if c.name == status.name), None)
+        container = next((c for c in with_ephemeral(pod) if c.name == status.name), None)
         if container is None or not status.termination_path:
             return ""
         uid, files = pod.metadata.uid, self._files

@@ -22,7 +22,7 @@ from zlib import crc32
 import trio
 
 from trikubelet.core.claims import claim_of
-from trikubelet.core.names import all_containers, log_directory_name
+from trikubelet.core.names import log_directory_name, with_ephemeral
 from trikubelet.core.stats.assembly import Disk
 from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.fault_barriers import FaultBarriers
@@ -129,7 +129,7 @@ class Disks:
     def _pieces(self, pod: k8s.Pod) -> Iterator[Piece]:
         meta = pod.metadata
         logs = self._pod_logs / log_directory_name(meta.namespace, meta.name, meta.uid)
-        local = {LOGS + one.name: str(logs / one.name) for one in all_containers(pod)}
+        local = {LOGS + one.name: str(logs / one.name) for one in with_ephemeral(pod)}
         places = self._volumes.places(meta.uid) if self._with_volumes else {}
         for volume in pod.spec.volumes:
             if volume.name not in places:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.core.names import all_containers, as_container, is_mirror, is_static, status_uid
+from trikubelet.core.names import is_mirror, is_static, status_uid, with_ephemeral
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 from trikubelet.model.runtime import ContainerState
 from trikubelet.testing.starting_over import cause_of
@@ -56,7 +56,7 @@ def _unlike(world: World, pod: k8s.Pod, published: k8s.PodStatus | None, *, ambi
         )
     }
     everything_runs = True
-    for container in (*all_containers(pod), *map(as_container, pod.spec.ephemeral_containers)):
+    for container in with_ephemeral(pod):
         there = newest(world, pod.metadata.uid, container.name)
         if container in pod.spec.containers or container.restart_policy == "Always":
             runs = there is not None and there.state is ContainerState.RUNNING and not _is_recent(world, there)

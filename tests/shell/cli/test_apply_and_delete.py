@@ -135,6 +135,14 @@ def test_two_files_that_would_become_one_are_refused(tmp_path: Path, there: Path
     assert f"error: {problem} (rename one of the two)\n" == err
 
 
+def test_a_faulty_files_name_is_one_line_and_moves_no_cursor(tmp_path: Path, there: Path, say: Spoken) -> None:
+    write(there / "ev\x1b[31mil\nfile.yaml", "kind: Pot\n")
+
+    code, _, err = say("delete", "-f", write(tmp_path / "x.yaml", manifest("absent")))
+    assert (1, 1) == (code, err.count("\n"))
+    assert f"{there}/ev^[[31mil file.yaml cannot be read for its faults" in err
+
+
 @pytest.mark.parametrize("rest", ["---\nkind: Pot\n", "   broken: ["])
 def test_a_file_with_a_fault_whose_pod_may_run_is_left_alone(
     tmp_path: Path, there: Path, say: Spoken, rest: str

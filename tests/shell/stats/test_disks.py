@@ -117,6 +117,16 @@ async def test_volumes_and_logs_are_measured_and_what_is_the_pods_own_is_known()
         assert [("default", "claim"), ("default", "pod-own")] == [(ns, one.claim) for ns, one in disks.claimed()]
 
 
+async def test_the_logs_of_an_ephemeral_container_are_the_pods_too() -> None:
+    of = gauges()
+    of.disks[LOGS.replace("/app", "/debug")] = SMALL
+    debugged = pod("app", meta={"uid": "u1"}, volumes=VOLUMES, ephemeral=("debug",))
+    async with measuring(of) as disks:
+        await disks.measure([debugged])
+
+        assert {"app": LARGE, "debug": SMALL} == disks.of("u1").logs
+
+
 async def test_what_is_not_there_is_not_reported_and_the_rest_is() -> None:
     without = gauges()
     del without.disks[LOGS]

@@ -19,7 +19,7 @@ from trikubelet.cli.client import AgentClient, AgentObjects
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.terminal import in_lines
 from trikubelet.cli.whole_lines import WholeLines
-from trikubelet.core.names import all_containers
+from trikubelet.core.names import with_ephemeral
 from trikubelet.core.query import COUNT_MAX
 from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.model.duration import parse_duration
@@ -135,10 +135,8 @@ async def _of_all(agent: AgentClient, args: argparse.Namespace, query: dict[str,
             missing.append(container)
             print(f"error: {in_lines(str(error))}", file=sys.stderr)
 
-    names = [container.name for container in all_containers(pod)]
-    names += [container.name for container in pod.spec.ephemeral_containers]
     async with trio.open_nursery() as nursery:
-        for container in names:
+        for container in [one.name for one in with_ephemeral(pod)]:
             if args.follow:
                 nursery.start_soon(one, container)
             else:

@@ -12,7 +12,7 @@ from msgspec import json
 
 from trikubelet.cli.describe.layout import Layout
 from trikubelet.core.kubectl.words import NONE
-from trikubelet.core.names import all_containers
+from trikubelet.core.names import with_ephemeral
 
 if TYPE_CHECKING:
     from trikubelet.model import k8s
@@ -30,7 +30,7 @@ def describe_pod_volume(pod: k8s.Pod, volume: k8s.Volume, state: str) -> list[st
     out.field(0, "State", state or NONE)
     mounts = [
         f"{container.name} at {mount.mount_path}{' (read-only)' if mount.read_only else ''}"
-        for container in all_containers(pod)
+        for container in with_ephemeral(pod)
         for mount in container.volume_mounts
         if mount.name == volume.name
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trikubelet.core.containers.errors import ConfigError
-from trikubelet.core.names import all_containers, as_container
+from trikubelet.core.names import all_containers, with_ephemeral
 from trikubelet.model import k8s
 from trikubelet.model.runtime_config import ProfileType, SecurityProfile
 
@@ -57,7 +57,7 @@ def needs_apparmor(pod: k8s.Pod) -> bool:
     """Whether the pod, or one of its containers, is to be confined by AppArmor (upstream: apparmor.isRequired)."""
     whole = pod.spec.security_context
     asked = [whole.app_armor_profile if whole else None]
-    for container in (*all_containers(pod), *map(as_container, pod.spec.ephemeral_containers)):
+    for container in with_ephemeral(pod):
         own = container.security_context
         asked.append(own.app_armor_profile if own else None)
     asked += [_annotated(pod, container) for container in all_containers(pod)]

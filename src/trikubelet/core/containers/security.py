@@ -72,11 +72,12 @@ def namespaces(pod: k8s.Pod, users: IdRange | None = None, target_id: str = "") 
 def sandbox_security(pod: k8s.Pod, users: IdRange | None = None) -> Security:
     """The security context of the pod's sandbox; ``users`` as in ``namespaces``. Its own process needs no more than the
     runtime's default seccomp profile, whatever its containers ask for; a group without a user would be refused by the
-    runtime."""
+    runtime. Runtimes compare each container with what they are given then, not with what the sandbox was made with, so
+    an ephemeral one may be privileged in a pod that was not."""
     context = pod.spec.security_context or k8s.PodSecurityContext()
     return Security(
         namespaces=namespaces(pod, users),
-        privileged=any(c.security_context and c.security_context.privileged for c in names.all_containers(pod)),
+        privileged=any(c.security_context and c.security_context.privileged for c in names.with_ephemeral(pod)),
         run_as_user=context.run_as_user,
         run_as_group=context.run_as_group if context.run_as_user is not None else None,
         supplemental_groups=_groups(context),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.core.containers.allowance import VALUES, VOLUME_BYTES_MAX, Allowance
 from trikubelet.core.containers.downward import resource_value
 from trikubelet.core.containers.errors import missing
-from trikubelet.core.names import all_containers
+from trikubelet.core.names import all_containers, with_ephemeral
 from trikubelet.model import k8s
 
 if TYPE_CHECKING:
@@ -230,8 +230,7 @@ def _only_user(pod: k8s.Pod) -> int | None:
     """The user that every container of the pod runs as, if its spec says so."""
     context = pod.spec.security_context
     default = None if context is None else context.run_as_user
-    contexts = [one.security_context for one in all_containers(pod)]
-    contexts += [one.security_context for one in pod.spec.ephemeral_containers]
+    contexts = [one.security_context for one in with_ephemeral(pod)]
     users = {default if own is None or own.run_as_user is None else own.run_as_user for own in contexts}
     return users.pop() if len(users) == 1 else None
 
