@@ -11,6 +11,7 @@ So the event loop neither closes anything nor waits for it.
 from __future__ import annotations
 
 import errno
+import logging
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trikubelet.kit.thread_shares import ThreadShares
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -125,4 +128,7 @@ class DiskSteps:
 
     def _close_all(self) -> None:
         for thing in tuple(self._open):
-            self.close(thing)
+            try:
+                self.close(thing)
+            except Exception:
+                log.exception("%s: a bug when a file was closed; the others are closed", self._directory)

@@ -59,7 +59,7 @@ async def check_log(path: str, threads: ThreadShares) -> None:
     """Open the log at ``path``. Raises OSError when it cannot be, DiskUnavailable among them."""
     disk = steps_of(path, threads)
     try:
-        await disk.run(lambda: open_log(path).close())
+        await disk.run(lambda: disk.close(open_log(path)))
     finally:
         disk.leave()
 

@@ -15,7 +15,6 @@ little beside reading them; a log that is only followed costs one step for each 
 
 from __future__ import annotations
 
-import logging
 import os
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.core.log_rotation import PACKED, stem
+from trikubelet.server.broken_parts import BrokenParts
 from trikubelet.server.log_files import after, is_still, last_write_ns, open_log
 from trikubelet.server.log_tape import Tape
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from trikubelet.server.log_lines import Place
     from trikubelet.server.log_tail import Start
     from trikubelet.server.log_tape import Batch
-
-log = logging.getLogger(__name__)
 
 FOLLOW_SECONDS = 0.2
 """How often a followed file is looked at again."""
@@ -59,17 +57,15 @@ async def read_records(
     """The records of the log at ``path`` from where ``found`` says on, in batches of a block; rotated parts last
     written before ``since_ns`` are left out. ``is_over``: follow until it says so; None: do not follow. Raises OSError
     when the file being written cannot be read, and DiskUnavailable; of a rotated part that cannot be read the rest is
-    left out, and that is said. A file that is gone counts as empty.
+    left out, and that is logged. A file that is gone counts as empty.
     """
-    first, offset = found.start.begin
+    begin, broken = found.start.begin, BrokenParts()
     number = len(found.files) - 1
-    for earlier in range(first, number):
-        async with aclosing(_whole_part(disk, found.files[earlier], (earlier, offset), since_ns)) as batches:
-            async for batch in batches:
-                yield batch
-        offset = 0
+    async with aclosing(_whole_parts(disk, found.files[begin[0] : number], begin, since_ns, broken)) as batches:
+        async for batch in batches:
+            yield batch
     known = {stem(part) for part in found.files[:-1]}
-    written = found.written
+    written, offset = found.written, begin[1] if begin[0] == number else 0
     while (tape := await _tape_of_written(disk, path, written, (number, offset), is_over)) is not None:
         written, offset = None, 0
         async with aclosing(_until_rotated(disk, path, tape, is_over)) as batches:
@@ -80,12 +76,10 @@ async def read_records(
         missed = await disk.run(partial(_come_since, disk, path, tape.file, known))
         if missed is None:
             return
-        for part in missed:
-            number += 1
-            async with aclosing(_whole_part(disk, part, (number, 0), 0)) as batches:
-                async for batch in batches:
-                    yield batch
-        number += 1
+        async with aclosing(_whole_parts(disk, missed, (number + 1, 0), 0, broken)) as batches:
+            async for batch in batches:
+                yield batch
+        number += len(missed) + 1
 
 
 async def _tape_of_written(
@@ -106,35 +100,52 @@ def _begin(disk: DiskSteps, path: str, written: LogFile | None, at: Place, *, en
     return Tape(file, at, os.fstat(file.fileno()).st_size if ends else None)
 
 
-async def _whole_part(disk: DiskSteps, path: str, at: Place, since_ns: int) -> AsyncGenerator[Batch, None]:
-    tape = await disk.run(partial(_begin_part, disk, path, at, since_ns))
+async def _whole_parts(
+    disk: DiskSteps, parts: Sequence[str], begin: Place, since_ns: int, broken: BrokenParts
+) -> AsyncGenerator[Batch, None]:
+    """Rotated parts, the first of them from its place ``begin`` on."""
+    number, offset = begin
+    try:
+        for part in parts:
+            async with aclosing(_whole_part(disk, part, (number, offset), since_ns, broken)) as batches:
+                async for batch in batches:
+                    yield batch
+            number, offset = number + 1, 0
+    finally:
+        broken.tell()
+
+
+async def _whole_part(
+    disk: DiskSteps, path: str, at: Place, since_ns: int, broken: BrokenParts
+) -> AsyncGenerator[Batch, None]:
+    tape = await disk.run(partial(_begin_part, disk, path, at, since_ns, broken))
     if tape is None:
         return
     more = True
     while more:
-        blocks, more = await disk.run(partial(_read_part, path, tape))
+        blocks, more = await disk.run(partial(_read_part, path, tape, broken))
         for block in blocks:
             yield tape.records(block)
     await disk.run(partial(disk.close, tape.file))
 
 
-def _begin_part(disk: DiskSteps, path: str, at: Place, since_ns: int) -> Tape | None:
+def _begin_part(disk: DiskSteps, path: str, at: Place, since_ns: int, broken: BrokenParts) -> Tape | None:
     """A rotated part, or None where it is too old, or cannot be read."""
     try:
         return Tape(disk.keep(open_log(path)), at) if last_write_ns(path) >= since_ns else None
     except FileNotFoundError:
         return None  # removed, as the oldest part, since it was listed
     except OSError as error:
-        log.warning("A part of a log cannot be read, so it is not shown: %s", error)
+        broken.note(f"A part of a log cannot be read, so it is not shown: {error}")
         return None
 
 
-def _read_part(path: str, tape: Tape) -> tuple[list[bytes], bool]:
+def _read_part(path: str, tape: Tape, broken: BrokenParts) -> tuple[list[bytes], bool]:
     """As ``Tape.read``; the part ends where it cannot be read on. A power cut may have left it so."""
     try:
         return tape.read()
     except OSError as error:
-        log.warning("%s is not whole, so not all of it can be shown: %s", path, error)
+        broken.note(f"{path} is not whole, so not all of it can be shown: {error}")
         return [], False
 
 

@@ -9,7 +9,11 @@ A compressed file cannot be read backwards: it is read forwards once, no more th
 to a thousand times its size may have no newline. Nine bytes are kept of each record that may be needed, and of no more
 than ``HEADS_MAX``: who wants more lines of such a file than that gets fewer.
 
-The search is a generator that stops after each block, for whoever runs it in threads a few blocks at a time.
+The search is a generator that stops before each file and after each block, for whoever runs it in threads a few blocks
+at a time. So a step of it is bounded in whatever files there are, and it may be closed wherever it stops: what a disk
+says to a file's being closed must not hide that it was told to end.
+
+What cannot be read is counted as the reader shows it (``log_records``): of a compressed part, what comes before that.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from __future__ import annotations
 import os
 from array import array
 from bisect import bisect_left
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -79,27 +84,33 @@ class _Search:
 
 
 def find_tail(files: Sequence[str], lines: int) -> Generator[None, None, Start]:
-    """Where the last ``lines`` lines of ``files`` (oldest first) begin. A file that cannot be read has none. Yields
-    after each block that was read."""
+    """Where the last ``lines`` lines of ``files`` (oldest first) begin. A file that cannot be opened has none.
+    Yields before each file, and after each block that was read."""
     last = len(files) - 1
     if lines <= 0:
         end = (last, _bytes_of(files[last]))
         return Start(end, end)
     search = _Search(lines, (last, 0), (last, 0))
     for number in range(last, -1, -1):
+        yield
         try:
-            with open_log(files[number]) as file:
-                heads = _heads_of_packed(file, search.wanted) if isinstance(file, PackedLog) else _heads_back(file)
-                if (yield from _search(heads, number, search)):
-                    break
+            file = open_log(files[number])
         except OSError:
             continue
+        try:
+            heads = _heads_of_packed(file, search.wanted) if isinstance(file, PackedLog) else _heads_back(file)
+            is_over = yield from _search(heads, number, search)
+        finally:
+            with suppress(OSError):
+                file.close()
+        if is_over:
+            break
     return Start(search.begin, search.count_from)
 
 
-def _bytes_of(path: str) -> int:
+def _bytes_of(file: str | int) -> int:
     try:
-        return os.stat(path).st_size
+        return os.stat(file).st_size
     except OSError:
         return 0
 
@@ -120,14 +131,16 @@ def _search(heads: Iterator[tuple[int, str, bool] | None], number: int, search: 
 
 def _heads_back(file: BinaryIO) -> Iterator[tuple[int, str, bool] | None]:
     """The whole records of a file from its last to its first: where each begins, its stream, and whether it ends a
-    line. None after each block that was read."""
-    at = file.seek(0, os.SEEK_END)
+    line. None after each block that was read. They end at a block that cannot be read."""
+    at = _bytes_of(file.fileno())
     carry: bytes | None = None  # the head of what the blocks behind began with; None behind the last newline
     while at:
         size = min(BLOCK_BYTES, at)
         at -= size
-        file.seek(at)
-        first, *others = file.read(size).split(b"\n")
+        block = _block_at(file, at, size)
+        if len(block) < size:
+            return
+        first, *others = block.split(b"\n")
         offset = at + size
         for piece in reversed(others):
             offset -= len(piece)
@@ -137,6 +150,15 @@ def _heads_back(file: BinaryIO) -> Iterator[tuple[int, str, bool] | None]:
         carry = None if carry is None else (first + carry)[:HEAD_BYTES_MAX]
         yield None
     yield from _head(0, carry)
+
+
+def _block_at(file: BinaryIO, at: int, size: int) -> bytes:
+    """Less where it cannot be read, or was cut off meanwhile."""
+    try:
+        file.seek(at)
+        return file.read(size)
+    except OSError:
+        return b""
 
 
 def _head(offset: int, raw: bytes | None) -> Iterator[tuple[int, str, bool]]:
@@ -189,10 +211,11 @@ class _Heads:
 
 
 def _heads_of_packed(file: PackedLog, wanted: int) -> Iterator[tuple[int, str, bool] | None]:
-    """The same for a file that can only be read forwards, of which so many lines are wanted."""
+    """The same for a file that can only be read forwards, of which so many lines are wanted. They are those of all the
+    text there is before it cannot be read on."""
     heads = _Heads(wanted)
     begin, before, torn = 0, 0, b""  # where the line begins, what was read of it, and the first of that
-    while block := file.read(BLOCK_BYTES):
+    while block := _next_block(file):
         *whole, rest = block.split(b"\n")
         for piece in whole:
             record = parse_line((torn + piece[:HEAD_BYTES_MAX])[:HEAD_BYTES_MAX])
@@ -207,3 +230,11 @@ def _heads_of_packed(file: PackedLog, wanted: int) -> Iterator[tuple[int, str, b
         yield found
         if number % _HEADS_PER_STEP == 0:
             yield None
+
+
+def _next_block(file: PackedLog) -> bytes:
+    """Nothing where it ends, or cannot be read on."""
+    try:
+        return file.read(BLOCK_BYTES)
+    except OSError:
+        return b""

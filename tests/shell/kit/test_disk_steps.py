@@ -5,14 +5,18 @@ from __future__ import annotations
 import errno
 import threading
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from shell.threadkit import Hanging, no_threads
+from shell.threadkit import AtOnce, Hanging, no_threads
 from trikubelet.kit.disk_steps import DiskSteps, DiskUnavailable
 from trikubelet.kit.thread_shares import EACH_MAX, ThreadShares
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Closed:
@@ -50,6 +54,60 @@ async def test_steps_are_done_in_threads_and_what_is_open_is_closed_in_one() -> 
 
     assert 1 == len(file.by)
     assert threading.current_thread() not in file.by
+
+
+class Asides(AtOnce):
+    """Has what is to be done aside wait for its thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.works: list[Callable[[], object]] = []
+
+    def run_aside(self, owner: str, work: Callable[[], object]) -> None:
+        self.works.append(work)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+async def test_who_leaves_takes_one_thread_however_often_and_none_where_nothing_is_open(count: int) -> None:
+    threads, files = Asides(), [Closed() for _ in range(count)]
+    steps = DiskSteps(threads, "/dir")
+    for file in files:
+        await steps.run(partial(steps.keep, file))
+    steps.leave()
+    steps.leave()
+
+    assert min(1, count) == len(threads.works)
+
+
+async def test_who_has_left_begins_nothing_more() -> None:
+    steps, done = DiskSteps(Asides(), "/dir"), []
+    await steps.run(partial(steps.keep, Closed()))
+    steps.leave()
+
+    with pytest.raises(DiskUnavailable, match="has not ended yet"):
+        await steps.run(partial(done.append, "opened beside the thread that closes"))
+    assert not done
+
+
+class HasBug:
+    def close(self) -> None:
+        raise RuntimeError("generator ignored GeneratorExit")
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_a_bug_when_one_thing_is_closed_is_logged_and_the_others_are_closed(
+    caplog: pytest.LogCaptureFixture, *, hangs: bool
+) -> None:
+    steps, file, work = DiskSteps(ThreadShares("test"), "/dir"), Closed(), Hanging()
+    await steps.run(partial(steps.keep, HasBug()))
+    await steps.run(partial(steps.keep, file))
+    if hangs:
+        await left(steps, work)
+    steps.leave()
+    work.let_go.set()
+    await trio.to_thread.run_sync(file.closed.wait)
+
+    assert ["/dir: a bug when a file was closed; the others are closed"] == caplog.messages
 
 
 async def test_what_a_step_closes_is_closed_once() -> None:

@@ -1,15 +1,22 @@
 """ThreadPool: bounded threads that may hang. Real threads, held back by events; nothing waits for time to pass."""
 
+from __future__ import annotations
+
 import errno
 import sys
 import threading
+from typing import TYPE_CHECKING
 
+import outcome
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from shell.threadkit import Hanging, no_threads
 from trikubelet.kit.threads import StillRunning, ThreadPool, take_short_turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 async def _abandon(pool: ThreadPool, work: Hanging, key: str = "", *, may_hang: bool = False) -> None:
@@ -131,3 +138,31 @@ async def test_a_runtime_error_of_the_works_own_is_passed_on_as_it_is(key: str) 
 
     with pytest.raises(RuntimeError, match="can't start new thread"):
         await ThreadPool("mounts", 1).run(fail, key)
+
+
+async def test_what_is_done_aside_without_a_thread_to_be_had_gives_its_place_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool, done = ThreadPool("mounts", 1), []
+    no_threads(monkeypatch)
+    for number in range(2):
+        pool.run_aside(lambda number=number: done.append(number))  # type: ignore[misc]
+
+    assert [0, 1] == done
+    assert pool.is_idle
+
+
+def test_what_is_done_aside_may_end_after_the_agent_went_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[Callable[[], object]] = []
+
+    def begun(work: Callable[[], object], deliver: Callable[[object], object]) -> None:
+        ends.append(lambda: deliver(outcome.capture(work)))
+
+    async def agent() -> None:
+        monkeypatch.setattr("trio.lowlevel.start_thread_soon", begun)
+        ThreadPool("mounts", 1).run_aside(lambda: None)
+
+    trio.run(agent)
+    [end] = ends
+
+    end()  # what it raised would be on standard error, from a thread

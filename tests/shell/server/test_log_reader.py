@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from drawn_examples import examples
+from shell.closekit import FailsToClose
 from shell.threadkit import AtOnce
 from trikubelet.kit.disk_steps import DiskUnavailable
 from trikubelet.server import log_files, log_reader, log_records, log_tail
@@ -449,9 +450,91 @@ async def test_a_part_that_is_not_whole_is_shown_as_far_as_it_goes_and_that_is_r
 
     assert said.endswith(b"two\n")
     if tail_lines is None:
-        assert ["221300.gz is not whole", "221400.gz is not whole"] == [
-            record.getMessage().partition("20231114-")[2].partition(",")[0] for record in caplog.records
-        ]
+        [said_of_it] = caplog.messages
+        assert "221300.gz is not whole, so not all of it can be shown: it is cut off" in said_of_it
+        assert said_of_it.endswith(". Nor can 1 more of the parts of this log be shown whole")
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+async def test_of_parts_that_cannot_be_read_a_reader_leaves_one_line_however_many_they_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ending: str
+) -> None:
+    for number in range(30):
+        part = tmp_path / f"0.log.20231114-2213{number:02d}{ending}"
+        if ending:
+            part.write_bytes(b"nothing like it")
+        else:
+            plant_pipe(part)
+    (tmp_path / "0.log").write_bytes(raw(1, Record("stdout", True, "two")))
+
+    assert b"two\n" == await read(tmp_path / "0.log", LogQuery())
+    assert ["29 more of the parts of this log be shown whole"] == [
+        line.partition("Nor can ")[2] for line in caplog.messages
+    ]
+
+
+async def test_who_follows_leaves_one_line_a_minute_of_parts_that_cannot_be_read(
+    tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer, said = Writer(tmp_path / "0.log"), []
+
+    def rotated_with_a_broken_one(minute: int) -> None:
+        writer.path.with_name(f"0.log.20231114-22{minute:02d}01.gz").write_bytes(b"nothing like it")
+        writer.rotate(f"20231114-22{minute:02d}00")
+        writer.write("on")
+
+    writer.write("begun")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(follow, writer, said)
+        await trio.sleep(1)
+        for minute in range(3):
+            rotated_with_a_broken_one(minute)
+            await trio.sleep(1)
+        assert 1 == len(caplog.messages)
+        await trio.sleep(60)
+        rotated_with_a_broken_one(3)
+        await trio.sleep(1)
+        writer.over = True
+
+    assert b"begun\non\non\non\non\n" == b"".join(said)
+    assert ["", "2 more of the parts of this log be shown whole"] == [
+        line.partition("Nor can ")[2] for line in caplog.messages
+    ]
+
+
+@pytest.mark.parametrize("tail_lines", [1, 5, 60])
+@pytest.mark.parametrize("damaged", [False, True])
+async def test_of_a_part_that_is_not_whole_a_tail_is_the_last_lines_of_what_is_shown(
+    tmp_path: Path, tail_lines: int, *, damaged: bool
+) -> None:
+    lines = b"".join(raw(number, Record("stdout", True, f"{number * 7919 % 10007} {number}")) for number in range(200))
+    packed = gzip.compress(lines)
+    broken = packed[:-8] + bytes(8) if damaged else packed[: len(packed) // 2]
+    (tmp_path / "0.log.20231114-221200").write_bytes(raw(0, Record("stdout", True, "before")) * 3)
+    (tmp_path / "0.log.20231114-221300.gz").write_bytes(broken)
+    (tmp_path / "0.log").write_bytes(raw(1, Record("stdout", True, "last")))
+
+    shown = (await read(tmp_path / "0.log", LogQuery())).splitlines()
+    assert 60 < len(shown) - 4 <= 200
+
+    assert shown[-tail_lines:] == (await read(tmp_path / "0.log", LogQuery(tail_lines=tail_lines))).splitlines()
+
+
+async def test_a_log_that_says_no_more_than_an_error_when_it_is_closed_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "0.log"
+    log.with_name("0.log.20231114-221300").write_bytes(raw(0, Record("stdout", True, "one")))
+    log.write_bytes(raw(1, Record("stdout", True, "two")))
+    opened = log_files.open_plain
+    monkeypatch.setattr(log_files, "open_plain", lambda path: FailsToClose(opened(path).detach()))  # type: ignore[attr-defined]
+    before = len(os.listdir("/proc/self/fd"))
+
+    await log_reader.check_log(str(log), AtOnce())
+    for query in (LogQuery(), LogQuery(tail_lines=5), LogQuery(tail_lines=5, limit_bytes=8)):
+        assert b"one\ntwo\n" == await read(log, query)
+
+    assert before == len(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.parametrize("asked", [LogQuery(), LogQuery(tail_lines=5), LogQuery(follow=True)])

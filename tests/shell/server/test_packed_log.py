@@ -96,6 +96,13 @@ def test_text_is_given_out_before_it_is_told_that_it_was_damaged_or_cut(size: in
         assert (b"one\ntwo\n", False) == unpacked(broken, size)
 
 
+@pytest.mark.parametrize("size", [1, 100])
+def test_text_that_follows_from_what_was_read_is_given_out_though_the_file_is_cut_there(size: int) -> None:
+    data = member(b"a" * 1000)  # some bytes that say: the same again, 258 times
+    for cut in range(len(data)):
+        assert unpacked(data[:cut], 4096) == unpacked(data[:cut], size)
+
+
 class Endless(io.BytesIO):
     """A file that goes on for ever: ``first``, and then the same again and again. Counts what was read of it."""
 
