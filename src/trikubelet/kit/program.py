@@ -6,19 +6,22 @@ holds its pipes open is not waited for.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import trio
 
+from trikubelet.kit import process_start
+from trikubelet.kit.process_start import StartHangs
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from trikubelet.kit.process_start import StartedProcess
+
 LEFT_OVER_SECONDS_MAX: Final = 2.0
-"""For what is still in its pipes when it has ended, and for it to be dead once it is killed."""
+"""For what is still in its pipes when it has ended."""
 OUTPUT_BYTES_MAX: Final = 1024 * 1024
 _SAID_CHARS_MAX: Final = 1000
 
@@ -34,8 +37,8 @@ class NotStarted(ProgramFailed):
 async def run_program(
     command: Sequence[str], environment: Mapping[str, str], stdin_bytes: bytes = b"", *, run_seconds_max: float
 ) -> bytes:
-    """What it prints, with ``stdin_bytes`` as its standard input. Raises ProgramFailed, also where it does not
-    end with 0, and NotStarted."""
+    """What it prints, with ``stdin_bytes`` as its standard input; ``run_seconds_max`` from when it is started, which
+    is bounded, too (``kit.process_start``). Raises ProgramFailed, also where it does not end with 0, and NotStarted."""
     said, complained = bytearray(), bytearray()
     process = await _begun(command, environment)
     assert process.stdin is not None
@@ -51,15 +54,7 @@ async def run_program(
             left_over_seconds = 0 if run.cancelled_caught else LEFT_OVER_SECONDS_MAX
             nursery.cancel_scope.deadline = trio.current_time() + left_over_seconds
     finally:
-        with trio.move_on_after(LEFT_OVER_SECONDS_MAX, shield=True):
-            if process.returncode is None:
-                # And what it has started. It may have ended by now, or be another user's, as by sudo.
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
-            await process.stdin.aclose()
-            await process.stdout.aclose()
-            await process.stderr.aclose()
+        await process.end(signal.SIGKILL)
     lines = complained.decode("utf-8", "replace")[-_SAID_CHARS_MAX:].split("\n")
     complaint = " | ".join(filter(None, map(str.strip, lines)))
     if run.cancelled_caught:
@@ -71,16 +66,13 @@ async def run_program(
     return bytes(said)
 
 
-async def _begun(command: Sequence[str], environment: Mapping[str, str]) -> trio.Process:
+async def _begun(command: Sequence[str], environment: Mapping[str, str]) -> StartedProcess:
     try:
-        return await trio.lowlevel.open_process(
-            list(command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            start_new_session=True,
+        return await process_start.STARTS.start(
+            command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, environment=environment
         )
+    except StartHangs as error:  # which says nothing about the program
+        raise ProgramFailed(f"cannot be started now: {error.strerror}") from error
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise NotStarted(f"cannot be started: {why}") from error

@@ -27,7 +27,9 @@ import trio
 
 from trikubelet.core.node_logs import OPTIONS, filter_command, journal_command, node_log_query, service_files
 from trikubelet.httpd.messages import Response, bare
+from trikubelet.kit import process_start
 from trikubelet.kit.disk_steps import DiskSteps, DiskUnavailable
+from trikubelet.kit.process_start import StartHangs
 from trikubelet.kit.thread_shares import ThreadShares
 from trikubelet.server.node_log_files import BLOCK_BYTES, FileText, open_file, open_or_list
 
@@ -36,12 +38,11 @@ if TYPE_CHECKING:
 
     from trikubelet.core.node_logs import NodeLogQuery
     from trikubelet.httpd.messages import Request
+    from trikubelet.kit.process_start import StartedProcess
 
 ROOT: Final = Path("/var/log")
 SECONDS_MAX: Final = 30.0
 """As upstream's. timeout(1) sees to it, which ends a whole pipeline."""
-END_SECONDS_MAX: Final = 2.0
-"""For a program to end after it was signalled."""
 RUNNING_MAX: Final = 8
 """Programs that run at the same time; further ones wait for their turn."""
 NOTHING: Final = b"-- No entries --"
@@ -70,7 +71,7 @@ class NodeLogs:
             return bare(str(error), HTTPStatus.BAD_REQUEST)
         except FileNotFoundError:
             return bare("404 page not found", HTTPStatus.NOT_FOUND)
-        except DiskUnavailable as error:
+        except (DiskUnavailable, StartHangs) as error:
             return bare(f"{error.filename}: {error.strerror}", HTTPStatus.INTERNAL_SERVER_ERROR)
         except OSError as error:
             return bare(error.strerror or str(error), HTTPStatus.FORBIDDEN)
@@ -138,17 +139,16 @@ class ProgramText:
 
     def __init__(self, running: trio.CapacityLimiter) -> None:
         self._running = running
-        self._process: trio.Process | None = None
+        self._process: StartedProcess | None = None
         self._read = b""
 
     async def start(self, command: Sequence[str], source: int) -> None:
-        """Wait for a place and run the program on ``source``, for so long at most as it may."""
+        """Wait for a place and run the program on ``source``, for so long at most as it may. Raises OSError, StartHangs
+        where no program can be started now; then the place is free again."""
         await self._running.acquire_on_behalf_of(self)
         limited = ["timeout", f"{SECONDS_MAX:g}", *command]
         try:
-            self._process = await trio.lowlevel.open_process(
-                limited, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-            )
+            self._process = await process_start.STARTS.start(limited, stdin=source)
         except BaseException:
             self._running.release_on_behalf_of(self)
             raise
@@ -174,16 +174,10 @@ class ProgramText:
 
     async def aclose(self) -> None:
         """End the program with those it has started itself; whoever is cancelled waits for that all the same."""
-        process = self._process
         try:
-            if process is not None and process.stdout is not None:
-                if process.returncode is None:
-                    # The whole group: a timeout(1) that has only just forked ends without passing the signal on.
-                    with suppress(ProcessLookupError):
-                        os.killpg(process.pid, signal.SIGTERM)
-                with trio.move_on_after(END_SECONDS_MAX, shield=True):
-                    await process.stdout.aclose()
-                    await process.wait()
+            if self._process is not None:
+                # The whole group: a timeout(1) that has only just forked ends without passing the signal on.
+                await self._process.end(signal.SIGTERM)
         finally:
             self._running.release_on_behalf_of(self)
 

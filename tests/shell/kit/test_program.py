@@ -14,6 +14,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from trikubelet.kit import program
+from trikubelet.kit.process_start import StartedProcess
 from trikubelet.kit.program import NotStarted, ProgramFailed, run_program
 
 if TYPE_CHECKING:
@@ -82,9 +83,9 @@ async def test_one_that_ended_in_time_is_heard_though_its_child_holds_the_pipes_
 ) -> None:
     """On a clock that stands still until the program has ended."""
     monkeypatch.setattr(program, "LEFT_OVER_SECONDS_MAX", 6)
-    has_ended, wait = trio.Event(), trio.Process.wait
+    has_ended, wait = trio.Event(), StartedProcess.wait
 
-    async def waited(process: trio.Process) -> int:
+    async def waited(process: StartedProcess) -> int:
         code = await wait(process)
         has_ended.set()
         return code
@@ -92,7 +93,7 @@ async def test_one_that_ended_in_time_is_heard_though_its_child_holds_the_pipes_
     async def hear() -> None:
         heard.append(await run_program(["/bin/sh", "-c", "sleep 600 & echo $!"], os.environ, run_seconds_max=5))
 
-    monkeypatch.setattr(trio.Process, "wait", waited)
+    monkeypatch.setattr(StartedProcess, "wait", waited)
     heard: list[bytes] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(hear)

@@ -37,6 +37,7 @@ from trikubelet.httpd.messages import Request, Response
 from trikubelet.httpd.messages import json as told
 from trikubelet.kit import program
 from trikubelet.kit.log_rate_limit import MINUTE
+from trikubelet.kit.process_start import STARTS, StartedProcess
 from trikubelet.kube import credentials as credentials_module
 from trikubelet.kube import exec_plugin
 from trikubelet.kube.client import ApiClient
@@ -730,20 +731,20 @@ SAYS_IT_HANGS = (
 
 
 @pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> list[trio.Process]:
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[StartedProcess]:
     """The programs that were started, as soon as whoever started them knows."""
-    found: list[trio.Process] = []
-    at_once = trio.lowlevel.open_process
+    found: list[StartedProcess] = []
+    at_once = STARTS.start
 
-    async def open_process(*command: Any, **more: Any) -> trio.Process:
+    async def start(*command: Any, **more: Any) -> StartedProcess:
         found.append(await at_once(*command, **more))
         return found[-1]
 
-    monkeypatch.setattr(trio.lowlevel, "open_process", open_process)
+    monkeypatch.setattr(STARTS, "start", start)
     return found
 
 
-async def jump_when(clock: MockClock, seconds: float, file: Path, begun: list[trio.Process]) -> None:
+async def jump_when(clock: MockClock, seconds: float, file: Path, begun: list[StartedProcess]) -> None:
     """Let time pass when the file is there: at once, and not before. Nor before it is known here that the program which
     makes it has started: it may be quicker than that, and only then the time begins in which it is to end."""
     while not begun or not file.exists():  # noqa: ASYNC240 - a file has no event
@@ -968,7 +969,7 @@ async def test_a_plugin_that_was_taken_away_comes_with_the_hint(tmp_path: Path) 
 
 @pytest.mark.slow
 async def test_a_plugin_that_hangs_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock, begun: list[trio.Process]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock, begun: list[StartedProcess]
 ) -> None:
     """On a clock that stands still until the plugin hangs."""
     monkeypatch.setattr(exec_plugin, "WAIT_SECONDS_MAX", 30)
@@ -1015,7 +1016,7 @@ async def test_a_plugin_takes_its_time_and_no_request_waits_for_all_of_it(
 
 @pytest.mark.slow
 async def test_a_plugin_that_hangs_is_killed_whoever_still_waits_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock, begun: list[trio.Process]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock, begun: list[StartedProcess]
 ) -> None:
     """On a clock that stands still until the plugin hangs."""
     monkeypatch.setattr(exec_plugin, "WAIT_SECONDS_MAX", 0.05)

@@ -12,9 +12,11 @@ from trio.testing import wait_all_tasks_blocked
 
 from shell.leasekit import leased
 from shell.processkit import lives
-from shell.threadkit import AtOnce, no_threads
-from trikubelet.httpd.messages import Request
+from shell.threadkit import AtOnce, Hanging, no_threads
+from trikubelet.httpd.messages import Request, Response
+from trikubelet.kit import process_start
 from trikubelet.kit.disk_steps import DiskUnavailable
+from trikubelet.kit.process_start import START_SECONDS_MAX, STARTS, ProgramStarts
 from trikubelet.server.node_log_files import FileText
 from trikubelet.server.node_logs import NodeLogs
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trio.testing import MockClock
+
+    from trikubelet.kit.process_start import StartedProcess
 
 
 @pytest.fixture
@@ -146,14 +150,14 @@ async def test_a_query_that_is_given_up_before_the_journal_says_anything_ends_it
         os.mkfifo(tmp_path / name)
     script = f"#!/bin/sh\necho > {tmp_path}/begun\nread nothing < {tmp_path}/never\n"
     (tmp_path / "bin/journalctl").write_text(script)
-    begun: list[trio.Process] = []
-    at_once = trio.lowlevel.open_process
+    begun: list[StartedProcess] = []
+    at_once = STARTS.start
 
-    async def open_process(command: Sequence[str], **more: Any) -> trio.Process:
+    async def start(command: Sequence[str], **more: Any) -> StartedProcess:
         begun.append(await at_once(command, **more))
         return begun[-1]
 
-    monkeypatch.setattr(trio.lowlevel, "open_process", open_process)
+    monkeypatch.setattr(STARTS, "start", start)
     logs = NodeLogs(queries=True, root=root)
     query = {"query": "known"}
     async with trio.open_nursery() as nursery:
@@ -228,6 +232,36 @@ async def test_a_disk_that_cannot_be_asked_for_want_of_threads_is_no_refusal(
 ) -> None:
     no_threads(monkeypatch)
     assert (500, f"{root}/syslog: no thread can be started") == await asked(root, "syslog")
+
+
+async def test_a_program_that_cannot_be_started_is_what_is_answered_and_gives_its_place_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
+) -> None:
+    def popen(*_: object, **__: object) -> None:
+        hanging()
+        raise OSError(errno.ENOEXEC, "let go")
+
+    hanging, logs = Hanging(), NodeLogs(queries=True, root=root)
+    monkeypatch.setattr(process_start, "STARTS", ProgramStarts())
+    monkeypatch.setattr("subprocess.Popen", popen)
+    request = Request("GET", "/logs/", {"query": "known"}, repeated={"query": ("known",)})
+    answers: list[Response] = []
+
+    async def ask() -> None:
+        answers.append(await logs.answer(request))
+
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await trio.to_thread.run_sync(hanging.began.wait)
+            await wait_all_tasks_blocked()
+            mock_clock.jump(START_SECONDS_MAX)
+    finally:
+        hanging.let_go.set()
+
+    why = b"timeout: not started within 5 s: some file that is read cannot be closed"
+    assert [(500, why)] == [(answer.status, answer.body) for answer in answers]
+    assert 0 == logs._running.borrowed_tokens
 
 
 async def test_a_file_whose_disk_hangs_later_breaks_off_and_is_closed(root: Path, autojump_clock: MockClock) -> None:
