@@ -17,6 +17,7 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 import threading
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Final
@@ -202,6 +203,11 @@ def _reap(popen: subprocess.Popen[bytes]) -> None:
     with popen:
         pass
 
+
+if sys.version_info < (3, 11, 4):
+    # There Popen keeps the interpreter for itself until a child made by vfork(2) is the program, and so one that hangs
+    # would stop the event loop (CPython gh-104372). With fork(2) it waits in a read, as a thread of its own.
+    subprocess._USE_VFORK = False  # type: ignore[misc] # documented to be set where need be
 
 STARTS: Final = ProgramStarts()
 """Global, as what hangs are children of this process, and any program of it would hang as well."""
