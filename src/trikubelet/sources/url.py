@@ -2,8 +2,9 @@
 
 Asked every ``http_check_seconds``. A body that did not change is not read again. A server that cannot be reached, says
 anything but 200 or sends nothing, or only comments, changes nothing: its last good answer counts on, and until the
-first one this source has not spoken. Who has no pods for the node says so, with an empty PodList. A body with faults is treated as a faulty file is, by ``core.file_source``. One that came without its
-length and lost a pod is believed when the next one is the same: it may have been cut between two documents.
+first one this source has not spoken. Who has no pods for the node says so, with an empty PodList. A body with faults is
+treated as a faulty file is, by ``core.file_source``. One that came without its length and lost a pod is believed when
+the next one is the same: it may have been cut between two documents.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ NULL_CHARACTER = "Invalid value: it has a null character (\\0), and no process o
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """What the text of ``source`` says: its good pods and objects in order, everything wrong with the others, and where
-    each good one stands, by a pod's full name (``core.names``) or an object's (``core.manifest.objects``). ``is_blank``:
-    there is nothing in the text, or only comments."""
+    each good one stands, by a pod's full name (``core.names``) or an object's (``core.manifest.objects``).
+    ``is_blank``: there is nothing in the text, or only comments."""
 
     source: str
     pods: tuple[Pod, ...]
