@@ -122,6 +122,13 @@ def test_a_broken_document_costs_only_itself() -> None:
     assert [("f", 3), ("f", 9)] == [(fault.source, fault.line) for fault in faults]
 
 
+@pytest.mark.parametrize("text", ["null", "~", "# x\nnull # y\n", "---\n!!null ''\n"])
+def test_a_null_is_a_document_where_somebody_wrote_it(text: str) -> None:
+    documents, faults = parse_documents(f"{text}\n---\n# nothing\n---\n", "f")
+
+    assert ([None], []) == ([document.value for document in documents], faults)
+
+
 def test_directives_stay_with_the_document_they_introduce() -> None:
     document = one("# hello\n%YAML 1.1\n# more\n---\na: 1\n")
 

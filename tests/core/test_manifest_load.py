@@ -36,6 +36,7 @@ def a(name: str) -> str:
     ("text", "expected"),
     [
         ("# nothing yet\n", []),
+        ("---\n# nothing\n--- # yet\n...\n", []),
         (a("one"), ["one"]),
         (f"---\n{a('one')}\n---\n# nothing\n---\n{a('two')}\n", ["one", "two"]),
         (f"kind: PodList\napiVersion: v1\nitems:\n- {a('one')}\n- {a('two')}\n", ["one", "two"]),
@@ -58,6 +59,27 @@ def test_pods_come_one_by_one_in_lists_and_in_documents(text: str, expected: lis
 def test_a_file_with_nothing_in_it_was_cut_off_and_takes_no_pod_away(text: str | bytes) -> None:
     loaded = load_manifest(text, "f.yaml", "node", "2026-01-01T00:00:00Z")
     assert ["f.yaml: the file is empty (remove it if its pods shall go)"] == [str(fault) for fault in loaded.faults]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_blank"),
+    [
+        ("", True),
+        ("# nothing\n", True),
+        ("---\n# nothing\n---\n", True),
+        ("null", False),
+        (".nan", False),
+        ("kind: [", False),
+        ("kind: PodList\napiVersion: v1\nitems: []", False),
+        ("kind: List\napiVersion: v1\nitems: []", False),
+    ],
+)
+def test_a_text_is_blank_when_there_is_nothing_in_it_but_comments(text: str, is_blank: bool) -> None:
+    assert is_blank is load(text).is_blank
+
+
+def test_a_value_that_cannot_be_is_one_fault_and_no_null() -> None:
+    assert ["f.yaml:1: .nan is not a number JSON can hold (quote it if it is text)"] == faults(".nan")
 
 
 def test_a_loaded_pod_is_ready_to_run() -> None:
@@ -121,6 +143,11 @@ def test_a_bad_item_takes_no_other_with_it() -> None:
          'f.yaml:2: kind: Unsupported value: "Deployment": must be Pod or ConfigMap or Secret or '
          "PodList or List (only pods can be run from a manifest, and what they read; take it out)"),
         ("- a", 'f.yaml:1: a list where a Pod should stand (begin with "apiVersion: v1")'),
+        ("null\n", 'f.yaml:1: null where a Pod should stand (begin with "apiVersion: v1")'),
+        ("# nothing\n---\n~", 'f.yaml:3: null where a Pod should stand (begin with "apiVersion: v1")'),
+        ("---\n!!null ''", 'f.yaml:2: null where a Pod should stand (begin with "apiVersion: v1")'),
+        ("kind: PodList\napiVersion: v1\nitems: [null]",
+         'f.yaml:3: items[0]: null where a Pod should stand (begin with "apiVersion: v1")'),
         ("kind: PodList\napiVersion: v1", "f.yaml:1: items: Required value: must be a list of pods"),
         (f"{a('one')}\n---\n{a('one')}",
          'f.yaml:3: metadata.name: Duplicate value: "one": an earlier one in this file has the same name and namespace '

@@ -55,13 +55,14 @@ _LEFTOVERS = {
 class FileState:
     """What one manifest file contributes now, and what is wrong with it. ``lines``: where in the file the names of its
     pods and objects stand, by ``_name``; what is kept from an earlier reading has none. ``uid_lines``: the same of UIDs
-    of pods that are written there, by UID."""
+    of pods that are written there, by UID. ``is_blank``: it has nothing in it, or only comments."""
 
     pods: tuple[Pod, ...] = ()
     faults: tuple[Fault, ...] = ()
     lines: Mapping[str, int | None] = field(default_factory=dict)
     uid_lines: Mapping[str, int | None] = field(default_factory=dict)
     objects: tuple[ManifestObject, ...] = ()
+    is_blank: bool = False
 
 
 def why_ignored(name: str) -> str | None:
@@ -92,7 +93,7 @@ def state_of(loaded: Loaded) -> FileState:
     if (more := len(loaded.faults) - len(faults)) > 0:
         remedy = "is this the right file? `trikubelet validate` shows all"
         faults = (*faults, Fault(faults[0].source, None, "", f"{more} more faults", remedy))
-    return FileState(loaded.pods, faults, lines, uid_lines, loaded.objects)
+    return FileState(loaded.pods, faults, lines, uid_lines, loaded.objects, loaded.is_blank)
 
 
 def fold_file(path: str, before: FileState | None, now: FileState, counted: Iterable[Pod] | None = None) -> FileState:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import trio
 
 from trikubelet.embedded import spec
+from trikubelet.embedded.link import StartGivenUp
 from trikubelet.embedded.spawning import (
     READ_BYTES,
     new_id,
@@ -177,14 +178,14 @@ class Commands:
 
     async def _begun(self, id_: str, spawn: Callable[[], Awaitable[T]]) -> T:
         """Start a command, even if its caller goes away meanwhile. Raises RuntimeTimeout where it does not start in
-        time; then it is killed."""
+        time, and RuntimeFailure where the runtime goes down before; then it is killed."""
         try:
             return await self._link.start_within(START_SECONDS_MAX, spawn)
-        except trio.TooSlowError as error:
+        except StartGivenUp as given_up:
             # Most callers that have waited this long are gone: without a shield their cancellation would come first.
             with trio.CancelScope(deadline=trio.current_time() + DRAIN_SECONDS_MAX, shield=True):
                 await self._link.signal(id_, signal.SIGKILL)
-            raise RuntimeTimeout(f"the command did not start within {START_SECONDS_MAX:g} s") from error
+            raise given_up.answer("the command") from given_up
 
     async def _kill(self, command: Command) -> None:
         with trio.CancelScope(deadline=trio.current_time() + DRAIN_SECONDS_MAX, shield=True):

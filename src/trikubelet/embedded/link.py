@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import trio
 
-from trikubelet.model.runtime_errors import RuntimeFailure
+from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeFailure, RuntimeTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -52,6 +52,20 @@ class KeeperDied(Exception):
 
 class SpawnFailed(RuntimeFailure):
     """The command could not be started; the message has the reason."""
+
+
+class StartGivenUp(Exception):
+    """A start was not waited for any longer; the message says why. What did not start may still do so, unless whoever
+    gave it up has it killed."""
+
+    def __init__(self, seconds: float, *, goes_down: bool) -> None:
+        self._goes_down = goes_down
+        super().__init__(f"not started: {GOING_DOWN}" if goes_down else f"not started within {seconds:g} s")
+
+    def answer(self, what: str) -> RuntimeCallError:
+        """The error for who asked to start that."""
+        words = f"{what} was {self}"
+        return RuntimeFailure(words, "UNAVAILABLE") if self._goes_down else RuntimeTimeout(words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +181,8 @@ class KeeperLink:
         return command
 
     async def start_within(self, seconds: float, start: Callable[[], Awaitable[T]]) -> T:
-        """What ``start`` returns. It goes on if its caller is cancelled. Raises trio.TooSlowError when the time is
-        over, or the runtime goes down."""
+        """What ``start`` returns. It goes on if its caller is cancelled. Raises StartGivenUp when the time is over, or
+        the runtime goes down."""
         deadline = min(trio.current_time() + seconds, self._waits_until)
         with trio.CancelScope(shield=True, deadline=deadline) as scope:
             self._starts.add(scope)
@@ -176,13 +190,16 @@ class KeeperLink:
                 return await start()
             finally:
                 self._starts.discard(scope)
-        raise trio.TooSlowError
+        raise StartGivenUp(seconds, goes_down=self._waits_until <= trio.current_time())
 
     def give_up_starts(self) -> None:
         """The runtime goes down, and waits for no start any more: a keeper that hangs would not answer."""
         self._waits_until = trio.current_time()
         for scope in self._starts:
             scope.deadline = self._waits_until
+
+    def __repr__(self) -> str:
+        return f"<KeeperLink {len(self._spawned)} commands, {len(self._starts)} starts under way>"
 
     async def _ask(self, command: Command, join: str | None, fds: Sequence[int]) -> None:
         self._spawned[command.id] = command

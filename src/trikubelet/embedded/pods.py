@@ -20,6 +20,7 @@ import trio
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.embedded import spec
 from trikubelet.embedded.commands import DRAIN_SECONDS_MAX, START_SECONDS_MAX
+from trikubelet.embedded.link import StartGivenUp
 from trikubelet.embedded.log import ContainerLog
 from trikubelet.embedded.records import Container, Sandbox
 from trikubelet.embedded.spawning import READ_BYTES, new_id, pipe_in, spawn_piped, what_is_there
@@ -166,8 +167,8 @@ class Pods:
         return container
 
     async def start_container(self, id_: str) -> None:
-        """Run a created container's command. Raises NotFound, and RuntimeFailure when it cannot be run: the container
-        has then exited, with code 128 and the reason StartError."""
+        """Run a created container's command. Raises NotFound, RuntimeFailure when it cannot be run, and RuntimeTimeout
+        when it was not in time: the container has then exited, with code 128 and the reason StartError."""
         container = self.container(id_)
         if container.state != pb.CONTAINER_CREATED or container.starting:
             raise RuntimeFailure(f"container {container.id} has been started already")
@@ -176,11 +177,11 @@ class Pods:
         container.starting = True
         try:
             await self._link.start_within(START_SECONDS_MAX, partial(self._start, container))
-        except trio.TooSlowError as error:
-            self._failed(container, f"not started within {START_SECONDS_MAX:g} s")
+        except StartGivenUp as given_up:
+            self._failed(container, str(given_up))
             with trio.CancelScope(deadline=trio.current_time() + DRAIN_SECONDS_MAX, shield=True):
                 await self._link.signal(container.id, signal.SIGKILL)
-            raise RuntimeTimeout(f"container {container.id} did not start within {START_SECONDS_MAX:g} s") from error
+            raise given_up.answer(f"container {container.id}") from given_up
 
     async def _start(self, container: Container) -> None:
         try:

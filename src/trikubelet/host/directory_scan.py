@@ -2,7 +2,7 @@
 
 There may be more names than fit in memory, and as many more may come while they are read. So nothing here holds them
 all: each is looked at as it is read. And nothing goes on for ever: a scan ends after ``NAMES_MAX`` names, and who
-removes scans a limited number of times.
+removes scans a limited number of times, and looks at a limited number of names in all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 NAMES_MAX: Final = 1_000_000
 """Names that are looked at in one scan, which takes a thread a second or two. A node's pods leave some thousands."""
 SCANS_MAX: Final = 1_000
-"""How often a directory is scanned by who removes from it, before it is given up."""
+"""How often a directory is scanned by who removes from it, before it is given up: some milliseconds, if it is empty."""
+FULL_SCANS_MAX: Final = 5
+"""So many times ``NAMES_MAX`` names are looked at in all these scans together: ten seconds of a thread at most."""
 DIRECTORIES_MAX: Final = 20_000
 """So many directories are named at once, far more than a node has pods. Whoever asks removes what nobody needs, and
 finds others the next time."""
@@ -46,9 +48,10 @@ def directories(directory: Path) -> frozenset[str]:
 def remove_entries(directory: Path, should_go: Callable[[os.DirEntry[str]], bool]) -> None:
     """Remove the files and links in a directory that ``should_go`` says of. Nothing is done when it is not there.
     Raises OSError: what unlinking does, EFBIG where so many names were there that some were not looked at, and EBUSY
-    where always more come."""
+    where always more come, or more are left than is done at once: then it is worth another call."""
     # What a removal does to a scan that is under way is up to the file system, it may leave out entries that stay. So
     # the directory is scanned until there was nothing to remove; what went then made room for the next names, too.
+    left = FULL_SCANS_MAX * NAMES_MAX
     for _ in range(SCANS_MAX):
         seen, has_removed = 0, False
         for entry in entries(directory):
@@ -61,4 +64,7 @@ def remove_entries(directory: Path, should_go: Callable[[os.DirEntry[str]], bool
             if seen == NAMES_MAX:
                 raise OSError(errno.EFBIG, f"only {NAMES_MAX} of the names in it were looked at", str(directory))
             return
+        left -= seen
+        if left <= 0:  # whoever adds one name with each scan of very many has them all looked at again
+            break
     raise OSError(errno.EBUSY, "there is always more to remove, as if somebody still wrote there", str(directory))

@@ -1,9 +1,10 @@
 """The http source: static pods from a URL (``staticPodURL``, ``--manifest-url``).
 
 Asked every ``http_check_seconds``. A body that did not change is not read again. A server that cannot be reached, says
-anything but 200 or sends nothing changes nothing: its last good answer counts on, and until the first one this source
-has not spoken. A body with faults is treated as a faulty file is, by ``core.file_source``. One that came without its
-length and lost a pod is believed when the next one is the same: it may have been cut between two documents.
+anything but 200 or sends nothing, or only comments, changes nothing: its last good answer counts on, and until the
+first one this source has not spoken. Who has no pods for the node says so, with an empty PodList. A body with faults is
+treated as a faulty file is, by ``core.file_source``. One that came without its length and lost a pod is believed when
+the next one is the same: it may have been cut between two documents.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ FETCH_SECONDS_MAX = 10.0
 FAILURES_LOUD = 3
 """Failures in a row that are worth a warning; the others only speak to who listens for details (upstream: 3)."""
 OK = 200
+FOR_NO_PODS = "for no pods send an empty PodList"
 
 
 class ManifestFetch(Protocol):
@@ -89,14 +91,11 @@ class UrlSource:
         task_status.started()
         async for _ in Every(self._bounds.http_check_seconds):
             answer = await self._ask()
-            if isinstance(answer, Fault):
-                self._note_failure(answer)
-                continue
-            self._note_success()
-            if answer.body != self._body:
-                await self._read(answer)
+            fault = answer if isinstance(answer, Fault) else await self._take(answer)
+            if fault is None:
+                self._note_success()
             else:
-                self._doubted = None
+                self._note_failure(fault)
 
     async def _ask(self) -> ManifestAnswer | Fault:
         """A good answer, or why there is none."""
@@ -116,29 +115,36 @@ class UrlSource:
         if answer.status != OK:
             return self._fault(f"cannot be fetched: the server says {answer.status} where 200 is expected")
         if not answer.body:
-            return self._fault("cannot be fetched: the server sent nothing", "for no pods send an empty PodList")
+            return self._fault("cannot be fetched: the server sent nothing", FOR_NO_PODS)
         return answer
 
     def _fault(self, problem: str, remedy: str = "") -> Fault:
         return Fault(self._url, None, "", problem, remedy)
 
-    async def _read(self, answer: ManifestAnswer) -> None:
+    async def _take(self, answer: ManifestAnswer) -> Fault | None:
+        """What the answer says counts from now on; or why it does not, and then the same one is read again next
+        time."""
         body = answer.body
+        if body == self._body:
+            self._doubted = None
+            return None
         try:
             now = await self._reader.read(body, self._url)
-        except OSError as error:  # the same body is read again next time
-            self._note_failure(self._fault(f"cannot be read: {error.strerror or error}"))
-            return
+        except OSError as error:
+            return self._fault(f"cannot be read: {error.strerror or error}")
+        if now.is_blank:
+            return self._fault("the server sent nothing but comments", FOR_NO_PODS)
         if not answer.has_length and body != self._doubted and not now.faults and has_lost(self._state, now):
             self._doubted = body
             problem = "lost a pod or an object, and came without its length: believed when the next answer is the same"
             log.warning("Manifest URL %s %s (have the server send Content-Length)", self._url, problem)
-            return
+            return None
         self._body, self._doubted = body, None
         self._state = fold_file(self._url, self._state, now)
         self._was_good = self._was_good or not now.faults
         self._fault_log.tell(self._state.faults)
         self._slot.put(Snapshot(self._state.pods, () if self._was_good else (self._url,), objects=self._state.objects))
+        return None
 
     def _note_failure(self, fault: Fault) -> None:
         self._failures += 1

@@ -121,12 +121,20 @@ def test_links_to_nothing_in_a_directory_are_faults_as_they_are_to_an_agent(tmp_
     ] == [line.partition(" (")[0] for line in lines]
 
 
-@pytest.mark.parametrize("text", ["null\n", "# later\n", "---\n"])
+@pytest.mark.parametrize("text", ["kind: PodList\napiVersion: v1\nitems: []\n", "# later\n", "---\n"])
 def test_a_file_without_a_pod_is_worth_a_warning(tmp_path: Path, text: str) -> None:
     file = tmp_path / "none.yaml"
     file.write_text(text)
 
     assert ([f"{file}: warning: no pod in it"], 0) == validate(file)
+
+
+def test_a_null_is_a_fault_and_not_only_no_pod(tmp_path: Path) -> None:
+    file = tmp_path / "none.yaml"
+    file.write_text("# what a program prints that found nothing\nnull\n")
+
+    told = 'null where a Pod should stand (begin with "apiVersion: v1")'
+    assert ([f"{file}:2: {told}"], 1) == validate(file)
 
 
 def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:

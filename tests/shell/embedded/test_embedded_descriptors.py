@@ -109,7 +109,7 @@ async def test_a_command_that_does_not_start_is_killed_and_told_and_keeps_no_des
     pods: Any = SimpleNamespace(running=lambda _: container, isolation=Isolation("none", "a test"))
     before = os.listdir("/proc/self/fd")
 
-    did_not_start = pytest.raises(RuntimeTimeout, match="the command did not start within 60 s")
+    did_not_start = pytest.raises(RuntimeTimeout, match="the command was not started within 60 s")
     with did_not_start, trio.move_on_after(patience_seconds):
         await ask(Commands(pods, link))
 

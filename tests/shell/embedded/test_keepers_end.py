@@ -21,13 +21,15 @@ from trikubelet.embedded.link import (
     KILLED_SECONDS_MAX,
     KeeperDied,
     KeeperLink,
+    StartGivenUp,
     start_keeper,
 )
 from trikubelet.embedded.pods import Pods
-from trikubelet.model.runtime_errors import RuntimeCallError
+from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
+from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
     from trio.testing import MockClock
@@ -90,7 +92,20 @@ async def test_a_keeper_that_does_not_end_is_killed(
     assert [] == caplog.messages
 
 
-async def test_a_start_that_a_keeper_does_not_answer_keeps_no_runtime_that_goes_down(
+async def execute(client: CriRuntime) -> None:
+    await client.exec_sync("c", ["true"], 100)
+
+
+async def start(client: CriRuntime) -> None:
+    sandbox = SandboxConfig("uid-1", "pod", "default", 0)
+    sandbox_id = await client.run_sandbox(sandbox)
+    config = ContainerConfig("main", 0, "host", command=("true",))
+    await client.start_container(await client.create_container(sandbox_id, config, sandbox))
+
+
+@pytest.mark.parametrize("ask", [execute, start])
+async def test_a_start_that_a_keeper_does_not_answer_keeps_no_runtime_that_goes_down_and_says_so(
+    ask: Callable[[CriRuntime], Awaitable[None]],
     autojump_clock: MockClock,
     ends: tuple[socket.socket, socket.socket],
     monkeypatch: pytest.MonkeyPatch,
@@ -100,21 +115,52 @@ async def test_a_start_that_a_keeper_does_not_answer_keeps_no_runtime_that_goes_
     monkeypatch.setattr(runtime, "start_keeper", lambda _: link)
     monkeypatch.setattr(Pods, "running", lambda *_: SimpleNamespace(id="c", spec={}))
     path = str(tmp_path / "cri.sock")
+    said: list[str] = []
+    note = Pods._failed
+    monkeypatch.setattr(Pods, "_failed", lambda self, one, message: (said.append(message), note(self, one, message)))
 
-    async def ask() -> None:
+    async def call() -> None:
         async with open_channel(endpoint_at(path)) as channel:
-            with pytest.raises(RuntimeCallError):
-                await CriRuntime(channel).exec_sync("c", ["true"], 100)
+            with pytest.raises(RuntimeCallError, match="was not started: the embedded runtime is going down"):
+                await ask(CriRuntime(channel))
 
     async with trio.open_nursery() as client:
         async with trio.open_nursery() as services:
             await services.start(runtime.run_embedded, path, tmp_path)
-            client.start_soon(ask)
+            client.start_soon(call)
             await trio.sleep(5)
             services.cancel_scope.cancel()
         ended_at = trio.current_time()
 
     assert 5 + FAREWELL_SECONDS_MAX + DRAIN_SECONDS_MAX >= ended_at
+    assert ["not started: the embedded runtime is going down"] * (ask is start) == said
+
+
+async def test_a_start_has_its_time_and_none_once_the_runtime_goes_down(
+    autojump_clock: MockClock, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    link = KeeperLink(ends[0], Keeper())  # type: ignore[arg-type]
+    with pytest.raises(StartGivenUp, match="not started within 60 s") as late:
+        await link.start_within(60, trio.sleep_forever)
+    assert 60 == trio.current_time()
+    assert isinstance(late.value.answer("c"), RuntimeTimeout)
+
+    link.give_up_starts()
+    with pytest.raises(StartGivenUp, match="not started: the embedded runtime is going down") as down:
+        await link.start_within(60, trio.sleep_forever)
+    assert 60 == trio.current_time()
+    assert "UNAVAILABLE" == getattr(down.value.answer("c"), "code", "")
+
+
+async def test_no_start_is_kept_that_is_over(ends: tuple[socket.socket, socket.socket]) -> None:
+    link = KeeperLink(ends[0], Keeper())  # type: ignore[arg-type]
+
+    async def started() -> str:
+        await trio.lowlevel.checkpoint()
+        return repr(link)
+
+    assert "<KeeperLink 0 commands, 1 starts under way>" == await link.start_within(60, started)
+    assert "<KeeperLink 0 commands, 0 starts under way>" == repr(link)
 
 
 async def test_a_keeper_that_does_not_die_of_that_is_left_behind_and_named(

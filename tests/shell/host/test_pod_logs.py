@@ -167,6 +167,80 @@ def test_a_directory_in_which_there_is_always_more_to_remove_is_given_up(
     assert len(asked) <= 15
 
 
+def test_names_that_stay_are_not_looked_at_again_and_again_for_one_that_always_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory_scan, "NAMES_MAX", 20)
+    for number in range(10):
+        (tmp_path / f"stays{number}").touch()
+    (tmp_path / "part0").touch()
+    asked: list[str] = []
+
+    def another(entry: os.DirEntry[str]) -> bool:
+        asked.append(entry.name)
+        if entry.name.startswith("stays"):
+            return False
+        if len(asked) < 1000:
+            (tmp_path / f"part{len(asked)}").touch()
+        return True
+
+    with pytest.raises(OSError, match="there is always more to remove") as caught:
+        directory_scan.remove_entries(tmp_path, another)
+    assert errno.EBUSY == caught.value.errno
+    assert len(asked) <= (directory_scan.FULL_SCANS_MAX + 1) * 20
+
+
+def test_what_somebody_else_removes_meanwhile_is_gone_and_no_error(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / str(number)).touch()
+
+    def removed_by_another(entry: os.DirEntry[str]) -> bool:
+        os.unlink(entry.path)
+        return True
+
+    directory_scan.remove_entries(tmp_path, removed_by_another)
+
+    assert [] == os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["missing", "file", "file/below"])
+def test_where_there_is_no_directory_nothing_is_in_it(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+
+    assert ([], frozenset()) == (
+        list(directory_scan.entries(tmp_path / place)),
+        directory_scan.directories(tmp_path / place),
+    )
+
+
+async def test_a_link_that_goes_before_it_is_read_keeps_no_log_from_being_removed(
+    files: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "logs/ns_p_u/c/0.log"
+    log.touch()
+    await files.link_log("link", str(log))
+
+    def too_late(path: str) -> str:
+        os.unlink(path)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "readlink", too_late)
+        await files.remove_container_logs(str(log))
+
+    assert ([], []) == (os.listdir(log.parent), os.listdir(tmp_path / "links"))
+
+
+async def test_a_link_in_a_logs_place_goes_whatever_it_leads_to(files: DiskPodFiles, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    log = tmp_path / "logs/ns_p_u/c/0.log"
+    log.symlink_to(tmp_path / "elsewhere")
+
+    await files.remove_container_logs(str(log))
+
+    assert ([], True) == (os.listdir(log.parent), (tmp_path / "elsewhere").is_dir())
+
+
 async def test_a_directory_called_as_a_log_stays(files: DiskPodFiles, tmp_path: Path) -> None:
     for name in ("0.log", f"0.log.{PART}"):
         (tmp_path / "logs/ns_p_u/c" / name).mkdir()

@@ -7,6 +7,7 @@ import errno
 import pytest
 
 from trikubelet.core.resize.allocation import allocation_of, written
+from trikubelet.core.resize.amounts import Amounts
 from trikubelet.model import k8s
 from trikubelet.model.pod_notes import Note
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation
@@ -102,3 +103,13 @@ async def test_what_was_found_and_cannot_be_noted_is_said_once_though_every_sync
             allocations.learned(one, PodObservation("uid-web", containers=(status,)))
 
     assert 1 == caplog.text.count("what its containers have cannot be written down: ")
+
+    said = 1
+    # It could be noted; it is another instance.
+    for is_over in (lambda: allocations.changed(one, "other", 0, Amounts()), lambda: allocations.forget("uid-web")):
+        is_over()
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "note", refuse)
+            allocations.learned(one, PodObservation("uid-web", containers=(status,)))
+        said += 1
+        assert said == caplog.text.count("what its containers have cannot be written down: ")

@@ -98,6 +98,16 @@ async def test_that_it_cannot_be_noted_is_said_once_though_it_is_tried_with_ever
     observations.note_earlier("uid-web")
     assert b"" != files.noted("uid-web", Note.EARLIER)
 
+    said = 1
+    for is_over in (lambda: None, lambda: observations.forget("uid-web")):  # it could be noted; it is another instance
+        is_over()
+        observations.begin_despite_leftovers("uid-web")
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "note", refuse)
+            observations.note_earlier("uid-web")
+        said += 1
+        assert said == caplog.text.count("what is of its earlier instance cannot be written down: ")
+
 
 @pytest.mark.parametrize(
     ("asked", "is_newer", "soon"),

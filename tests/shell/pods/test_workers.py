@@ -365,6 +365,69 @@ async def test_of_the_pods_that_ended_beside_an_invalid_manifest_the_last_are_re
         assert (["uid-b", "uid-c"], 0) == (gone, len(workers))
 
 
+async def test_that_a_pod_ended_beside_an_invalid_manifest_says_nothing_of_it_once_it_began_again(
+    autojump_clock: MockClock,
+) -> None:
+    async with workers_of(Script()) as workers:
+        workers.begin(A)
+        workers.stop("uid-a", StopReason.REMOVED)
+        await trio.sleep(100)
+        workers.compare_with((), all_known=False)
+        assert workers.should_content_be_removed("uid-a")
+        workers.begin(A)
+        await trio.sleep(1)
+        workers.stop("uid-a", StopReason.REMOVED)
+        workers.sync(A, create=True)
+        await trio.sleep(100)
+        workers.begin_again({"uid-a"})
+
+        assert "uid-a" not in workers
+        assert not workers.should_content_be_removed("uid-a")
+
+
+async def test_a_static_pod_waits_for_none_of_its_name_that_is_wanted_beside_it(autojump_clock: MockClock) -> None:
+    """One of the API server, which is not admitted yet: it gets a worker of its own."""
+    script, runtime = Script(), NothingThere(UUID)
+    runtime.records = [runs(UUID)]
+    async with workers_of(script, runtime) as workers:
+        workers.compare_with({"uid-a", UUID})
+        workers.begin(A)
+        await trio.sleep(1)
+
+        assert {"uid-a"} == {uid for _, _, uid in script.calls}
+
+
+async def test_only_what_ran_when_the_runtime_was_listed_first_can_be_an_orphan_under_the_uid_of_one_in_line(
+    autojump_clock: MockClock,
+) -> None:
+    runtime, under_b = NothingThere(), PodRecord("uid-b", "shop", "default", (), ())
+    runtime.has_listed = False
+    async with workers_of(Script(), runtime) as workers:
+        workers.begin(A)
+        workers.begin(B)
+        runtime.records = [under_b]
+        assert workers.earlier.orphan_under_uid(B) is None, "not all was listed"
+        runtime.has_listed = True
+        assert under_b == workers.earlier.orphan_under_uid(B)
+        workers.withdraw_for([])
+        assert workers.earlier.orphan_under_uid(B) is None, "it was looked at"
+
+
+async def test_what_a_pods_own_end_left_under_its_uid_is_no_orphan(autojump_clock: MockClock) -> None:
+    runtime, bounds = NothingThere("uid-a"), Bounds()
+    async with workers_of(Script(), runtime) as workers:
+        workers.begin(A)
+        workers.stop("uid-a", StopReason.REMOVED)
+        workers.sync(A, create=True)
+        await trio.sleep(bounds.removal_hung_seconds + 5)
+        runtime.records = [PodRecord("uid-a", "shop", "default", (), ())]
+        assert workers.earlier.orphan_under_uid(A) is None
+        workers.begin_again({"uid-a"})
+
+        assert "uid-a" not in workers
+        assert workers.earlier.orphan_under_uid(A) is None
+
+
 async def test_many_pods_each_get_their_last_request(autojump_clock: MockClock) -> None:
     script = Script(takes_seconds=0.5)
     async with workers_of(script) as workers:

@@ -268,20 +268,40 @@ async def test_a_socket_whose_file_could_not_be_looked_at_is_there_again_when_it
     await bound.aclose()
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 async def test_an_agent_on_a_full_disk_starts_without_a_socket_and_has_one_once_there_is_room(
-    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    number: int,
+    tmp_path: Path,
+    autojump_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(number, os.strerror(number))
 
     with monkeypatch.context() as patched:
         patched.setattr(socket.socket, "bind", full)
         async with served(FakeView(), tmp_path) as agent:
             await trio.sleep(10 * LOOK_SECONDS)
-            assert 1 == caplog.text.count("is not there, the command line cannot ask: No space left on device")
+            assert 1 == caplog.text.count(f"is not there, the command line cannot ask: {os.strerror(number)}")
             patched.undo()
             await trio.sleep(LOOK_SECONDS + 1)
             assert b"ok\n" == await agent.get("/healthz")
+
+
+async def test_an_agent_that_ends_on_a_full_disk_had_no_socket_to_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(socket.socket, "bind", full)
+        bound = LocalSocket(str(tmp_path / "s"))
+
+    await bound.aclose()
+    bound.remove()
+    assert [] == os.listdir(tmp_path)
 
 
 async def test_a_path_is_as_long_as_its_bytes_and_need_not_be_text(tmp_path: Path) -> None:

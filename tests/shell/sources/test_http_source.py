@@ -125,10 +125,11 @@ async def test_a_pod_of_a_url_is_no_pod_of_a_file(autojump_clock: MockClock) -> 
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ((404, manifest("two")), "the server says 404 where 200 is expected"),
-        ((200, ""), "the server sent nothing (for no pods send an empty PodList)"),
-        (ConnectionError("All connection attempts failed"), "All connection attempts failed"),
-        (None, "no answer within 10 s"),
+        ((404, manifest("two")), "cannot be fetched: the server says 404 where 200 is expected"),
+        ((200, ""), "cannot be fetched: the server sent nothing (for no pods send an empty PodList)"),
+        ((200, "---\n# nothing\n"), "the server sent nothing but comments (for no pods send an empty PodList)"),
+        (ConnectionError("All connection attempts failed"), "cannot be fetched: All connection attempts failed"),
+        (None, "cannot be fetched: no answer within 10 s"),
     ],
 )
 async def test_a_failing_server_costs_no_pod(
@@ -139,7 +140,7 @@ async def test_a_failing_server_costs_no_pod(
         await bench.snapshots.next()
         good, bench.server.answer = bench.server.answer, answer
         assert await bench.snapshots.none_within(100)
-        assert [f"{URL}: cannot be fetched: {told}"] == [str(fault) for fault in bench.source.faults()]
+        assert [f"{URL}: {told}"] == [str(fault) for fault in bench.source.faults()]
         assert ["one-node"] == [pod.metadata.name for pod in bench.source.files()[URL].pods]
 
         bench.server.answer = good
@@ -147,9 +148,10 @@ async def test_a_failing_server_costs_no_pod(
         assert () == bench.source.faults()
 
 
-async def test_a_source_that_never_answered_has_not_spoken(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("answer", [(503, ""), (200, ""), (200, "# nothing\n")])
+async def test_a_source_that_never_answered_has_not_spoken(autojump_clock: MockClock, answer: tuple[int, str]) -> None:
     bench = Bench()
-    bench.server.answer = (503, "")
+    bench.server.answer = answer
     async with bench.running():
         assert await bench.snapshots.none_within(1000)
 
@@ -167,6 +169,30 @@ async def test_only_the_first_failures_are_loud(autojump_clock: MockClock, caplo
     silenced = "(attempt 3 without success; the next are not logged, `trikubelet get pods` shows them)"
     assert [2] == [n for n, message in enumerate(caplog.messages) if message.endswith(silenced)]
     assert f"Manifest URL {URL} answers again after 5 failures" == caplog.messages[-1]
+
+
+@pytest.mark.parametrize("null", ["null", "~\n", "---\nnull\n"])
+async def test_a_null_ends_no_pod_and_is_told(autojump_clock: MockClock, null: str) -> None:
+    """What a program prints that found nothing."""
+    bench = Bench()
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.server.answer = (200, null)
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        assert ["null where a Pod should stand"] == [fault.problem for fault in bench.source.faults()]
+
+
+async def test_an_answer_of_comments_is_no_success_however_often_it_comes(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "trikubelet")
+    bench = Bench()
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.server.answer = (200, "# nothing\n")
+        await trio.sleep(200)
+    assert 3 == caplog.text.count("the server sent nothing but comments")
+    assert "answers again" not in caplog.text
 
 
 async def test_a_body_with_faults_keeps_the_pods_it_does_not_replace(autojump_clock: MockClock) -> None:

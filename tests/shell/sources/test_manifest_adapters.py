@@ -410,6 +410,7 @@ PACKED_TWICE = gzip.compress(PACKED)
         pytest.param(200, [("content-encoding", "gzip, gzip")], PACKED_TWICE, "gzip, gzip", id="packed twice"),
         pytest.param(200, [("content-encoding", "gzip")] * 2, PACKED_TWICE, "gzip, gzip", id="in two headers"),
         pytest.param(200, [("content-encoding", "br")], b"x", r"\(Content-Encoding: br\)", id="another coding"),
+        pytest.param(200, [("content-encoding", "x" * 5000)], b"x", r": x{100}\)$", id="a coding without end"),
         pytest.param(404, [("content-encoding", "deflate")], b"x", "deflate", id="an answer that is none"),
         pytest.param(
             302, [("content-encoding", "gzip, gzip"), ("location", "/")], PACKED_TWICE, "redirected", id="a redirect"

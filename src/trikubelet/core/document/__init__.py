@@ -27,9 +27,9 @@ _ONLY_PREAMBLE = re.compile(r"(?:[ \t]*(?:[%#][^\n]*)?(?:\n|\Z))*")
 def parse_documents(text: str | bytes, source: str) -> tuple[list[Document], list[Fault]]:
     """The documents of a text, in order, and everything that kept others from being read.
 
-    ``source`` names the text in faults. Documents with nothing in them (comments only) are left out. A document with
-    a duplicate key is returned, with the first of the values, beside its fault; one with a syntax error is not. Raises
-    nothing.
+    ``source`` names the text in faults. Documents with nothing in them (comments only) are left out; one with a null
+    is not, for somebody wrote it (or a program that had nothing). A document with a duplicate key is returned, with
+    the first of the values, beside its fault; one with a syntax error is not. Raises nothing.
     """
     octets = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     try:

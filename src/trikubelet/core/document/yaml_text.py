@@ -118,7 +118,7 @@ def _read_document(
     value, _ = reader.value(first, ())
     next(events)  # the document's end: a syntax error after the value surfaces here, before the value is kept
     doubles = [duplicate_key(source, *double) for double in reader.duplicates]
-    if value is not None:
+    if value is not None or (_is_written(first) and not reader.unread):
         aliased.octets += reader.aliased.octets  # a document that is broken is not kept: it takes nothing from others
         doubted = frozenset(place_of(double.path) for double in doubles)
         unread = frozenset(place_of(path_of(one.place)) for one in reader.unread)
@@ -266,6 +266,11 @@ def _line(event: yaml.Event) -> int:
     """Where an event begins, from 0."""
     assert event.start_mark is not None
     return event.start_mark.line
+
+
+def _is_written(event: yaml.Event) -> bool:
+    """Whether somebody wrote the value that begins so. Where there are only comments, libyaml has an empty one."""
+    return not isinstance(event, yaml.ScalarEvent) or bool(event.value or event.tag)
 
 
 def _size(event: yaml.ScalarEvent) -> _Size:

@@ -45,13 +45,15 @@ NULL_CHARACTER = "Invalid value: it has a null character (\\0), and no process o
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """What the text of ``source`` says: its good pods and objects in order, everything wrong with the others, and where
-    each good one stands, by a pod's full name (``core.names``) or an object's (``core.manifest.objects``)."""
+    each good one stands, by a pod's full name (``core.names``) or an object's (``core.manifest.objects``).
+    ``is_blank``: there is nothing in the text, or only comments."""
 
     source: str
     pods: tuple[Pod, ...]
     faults: tuple[Fault, ...]
     origins: Mapping[str, Origin]
     objects: tuple[ManifestObject, ...] = ()
+    is_blank: bool = False
 
 
 def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> Loaded:
@@ -61,6 +63,7 @@ def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> 
     is this node's; ``seen`` is now, in RFC 3339, kept in an annotation and in nothing else. Raises nothing.
     """
     documents, faults = parse_documents(text, source)
+    is_blank = not documents and not faults
     if not text.strip():
         # Not one that is all comments: somebody wrote that, and means it.
         faults = [Fault(source, None, "", "the file is empty", "remove it if its pods shall go")]
@@ -90,7 +93,7 @@ def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> 
                 uids.add(pod.metadata.uid)
             faults += found
     in_order = tuple(sorted(faults, key=lambda fault: fault.line or 0))
-    return Loaded(source, tuple(pods.values()), in_order, origins, tuple(objects.values()))
+    return Loaded(source, tuple(pods.values()), in_order, origins, tuple(objects.values()), is_blank)
 
 
 def _parts(document: Document, faults: list[Fault]) -> Iterator[tuple[Origin, str]]:
