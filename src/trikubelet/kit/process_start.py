@@ -37,21 +37,25 @@ END_SECONDS_MAX: Final = 2.0
 """For a program to end after it was signalled."""
 
 
+_LOOK_SECONDS: Final = 0.05
+"""Between two looks whether a program has ended, where nothing tells."""
+
+
 class StartHangs(OSError):
     """The program may be fine, but it has not been started: not within its time (ETIMEDOUT), or not now, for too many
     others have not, or there is no thread or process to spare (EAGAIN)."""
 
 
 class StartedProcess:
-    """A program that runs, in a session of its own. Owns its pipes, and a descriptor that tells when it has ended.
-    Whoever has one calls ``end``, once."""
+    """A program that runs, in a session of its own. Owns its pipes, and a descriptor that tells when it has ended,
+    where there is such a thing: else it is looked for. Whoever has one calls ``end``, once."""
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         """Raises OSError where no descriptors are left."""
         self.pid = popen.pid
         self.stdin, self.stdout, self.stderr = map(_stream, (popen.stdin, popen.stdout, popen.stderr))
         self._popen = popen
-        self._end = os.pidfd_open(popen.pid)
+        self._ended = _pidfd(popen.pid)
 
     @property
     def returncode(self) -> int | None:
@@ -61,7 +65,10 @@ class StartedProcess:
     async def wait(self) -> int:
         """Wait for its end; the exit code. For one task at a time."""
         while (code := self.returncode) is None:
-            await trio.lowlevel.wait_readable(self._end)
+            if self._ended is None:
+                await trio.sleep(_LOOK_SECONDS)
+            else:
+                await trio.lowlevel.wait_readable(self._ended)
         return code
 
     async def end(self, by: signal.Signals) -> None:
@@ -73,7 +80,8 @@ class StartedProcess:
             for stream in filter(None, (self.stdin, self.stdout, self.stderr)):
                 await stream.aclose()
             await self.wait()
-        os.close(self._end)
+        if self._ended is not None:
+            os.close(self._ended)
 
 
 class ProgramStarts:
@@ -105,7 +113,8 @@ class ProgramStarts:
                 _signal_group(popen.pid, signal.SIGKILL)
                 self._threads.run_aside(lambda: _reap(popen))
             if isinstance(error, trio.TooSlowError):
-                why = f"not started within {START_SECONDS_MAX:g} s: some file that is read cannot be closed"
+                why = "the machine is slow, or a file that is read cannot be closed"
+                why = f"not started within {START_SECONDS_MAX:g} s: {why}"
                 raise StartHangs(errno.ETIMEDOUT, why, command[0]) from error
             if isinstance(error, BlockingIOError):
                 raise StartHangs(errno.EAGAIN, error.strerror, command[0]) from error
@@ -182,6 +191,19 @@ class _Start:
             if self._begun and self._popen is None:
                 self._late.add(self)
             return self._popen
+
+
+def _pidfd(pid: int) -> int | None:
+    """None where the kernel (before 5.3) or the Python (built where the headers were older) has none. Raises OSError
+    where no descriptors are left."""
+    try:
+        return os.pidfd_open(pid)
+    except AttributeError:
+        return None
+    except OSError as error:
+        if error.errno == errno.ENOSYS:
+            return None
+        raise
 
 
 def _stream(pipe: IO[bytes] | None) -> trio.lowlevel.FdStream | None:

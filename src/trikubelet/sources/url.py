@@ -133,7 +133,7 @@ class UrlSource:
         except OSError as error:
             return self._fault(f"cannot be read: {error.strerror or error}")
         if now.is_blank:
-            return self._fault("the server sent nothing but comments", FOR_NO_PODS)
+            return self._fault("the server sent nothing but blanks or comments", FOR_NO_PODS)
         if not answer.has_length and body != self._doubted and not now.faults and has_lost(self._state, now):
             self._doubted = body
             problem = "lost a pod or an object, and came without its length: believed when the next answer is the same"

@@ -17,7 +17,7 @@ from shell.fusekit import never_flushing
 from shell.processkit import lives
 from shell.threadkit import Hanging, no_threads
 from trikubelet.kit import process_start
-from trikubelet.kit.process_start import START_SECONDS_MAX, ProgramStarts, StartHangs
+from trikubelet.kit.process_start import LATE_MAX, START_SECONDS_MAX, ProgramStarts, StartHangs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +48,17 @@ class SlowPopen(Hanging):
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> SlowPopen:
     return SlowPopen(monkeypatch)
+
+
+async def test_programs_that_are_not_there_are_not_late() -> None:
+    starts = ProgramStarts()
+    for _ in range(LATE_MAX + 1):
+        with pytest.raises(FileNotFoundError):
+            await starts.start(("/nope",))
+    assert 0 == starts.late
+    process = await starts.start(("/bin/true",))
+    assert 0 == await process.wait()
+    await process.end(signal.SIGKILL)
 
 
 async def none_late(starts: ProgramStarts) -> None:

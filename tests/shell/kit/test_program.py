@@ -13,8 +13,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from trikubelet.kit import program
-from trikubelet.kit.process_start import StartedProcess
+from trikubelet.kit import process_start, program
+from trikubelet.kit.process_start import ProgramStarts, StartedProcess
 from trikubelet.kit.program import NotStarted, ProgramFailed, run_program
 
 if TYPE_CHECKING:
@@ -63,6 +63,36 @@ async def test_one_that_fails_is_quoted(expected: str, text: str) -> None:
 async def test_one_that_is_not_there_is_told_apart() -> None:
     with pytest.raises(NotStarted, match="cannot be started: No such file or directory"):
         await run(["/no/such/program"], os.environ)
+
+
+@pytest.mark.parametrize("lacks", ["the kernel", "Python"])
+async def test_without_a_descriptor_of_its_end_it_is_looked_for(monkeypatch: pytest.MonkeyPatch, lacks: str) -> None:
+    def none(_pid: int) -> int:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    if lacks == "Python":
+        monkeypatch.delattr(os, "pidfd_open")
+    else:
+        monkeypatch.setattr(os, "pidfd_open", none)
+    before = os.listdir("/proc/self/fd")
+    assert b"hi\n" == await run(["echo", "hi"], {})
+    assert before == os.listdir("/proc/self/fd")
+
+
+async def test_no_descriptor_of_it_stays() -> None:
+    await run(["true"], {})  # what is opened but once is there now
+    before = os.listdir("/proc/self/fd")
+    await run(["true"], {})
+    assert before == os.listdir("/proc/self/fd")
+
+
+async def test_a_start_that_hangs_says_nothing_about_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = ProgramStarts()
+    monkeypatch.setattr(process_start, "STARTS", starts)
+    monkeypatch.setattr(process_start, "LATE_MAX", 0)
+    with pytest.raises(ProgramFailed, match="cannot be started now: 0 programs have not been started yet") as failed:
+        await run(["true"], {})
+    assert type(failed.value) is ProgramFailed
 
 
 async def test_one_that_hangs_is_killed() -> None:

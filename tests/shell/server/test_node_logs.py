@@ -259,7 +259,7 @@ async def test_a_program_that_cannot_be_started_is_what_is_answered_and_gives_it
     finally:
         hanging.let_go.set()
 
-    why = b"timeout: not started within 5 s: some file that is read cannot be closed"
+    why = b"timeout: not started within 5 s: the machine is slow, or a file that is read cannot be closed"
     assert [(500, why)] == [(answer.status, answer.body) for answer in answers]
     assert 0 == logs._running.borrowed_tokens
 

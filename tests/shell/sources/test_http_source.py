@@ -127,7 +127,10 @@ async def test_a_pod_of_a_url_is_no_pod_of_a_file(autojump_clock: MockClock) -> 
     [
         ((404, manifest("two")), "cannot be fetched: the server says 404 where 200 is expected"),
         ((200, ""), "cannot be fetched: the server sent nothing (for no pods send an empty PodList)"),
-        ((200, "---\n# nothing\n"), "the server sent nothing but comments (for no pods send an empty PodList)"),
+        (
+            (200, "---\n# nothing\n"),
+            "the server sent nothing but blanks or comments (for no pods send an empty PodList)",
+        ),
         (ConnectionError("All connection attempts failed"), "cannot be fetched: All connection attempts failed"),
         (None, "cannot be fetched: no answer within 10 s"),
     ],
@@ -191,7 +194,7 @@ async def test_an_answer_of_comments_is_no_success_however_often_it_comes(
         await bench.snapshots.next()
         bench.server.answer = (200, "# nothing\n")
         await trio.sleep(200)
-    assert 3 == caplog.text.count("the server sent nothing but comments")
+    assert 3 == caplog.text.count("the server sent nothing but blanks or comments")
     assert "answers again" not in caplog.text
 
 
