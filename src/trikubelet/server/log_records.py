@@ -73,9 +73,14 @@ async def read_records(
                 yield batch
         if is_over is None:
             return
-        missed = await disk.run(partial(_come_since, disk, path, tape.file, known))
-        if missed is None:
-            return
+        while True:
+            is_last = is_over()
+            missed = await disk.run(partial(_come_since, disk, path, tape.file, known))
+            if missed is not None:
+                break
+            if is_last:
+                return
+            await trio.sleep(FOLLOW_SECONDS)  # it was rotated, and again, and there is no new file yet
         async with aclosing(_whole_parts(disk, missed, (number + 1, 0), 0, broken)) as batches:
             async for batch in batches:
                 yield batch
@@ -175,9 +180,11 @@ def _look(path: str, tape: Tape) -> tuple[bool, tuple[list[bytes], bool]]:
 
 
 def _come_since(disk: DiskSteps, path: str, file: LogFile, known: set[str]) -> list[str] | None:
-    """Close the file that was read to its end. The parts that came between it and the one that ``path`` names now; None
-    where that is still the same."""
-    missed = None if is_still(path, file) else [*_missed(path, file, known)]
+    """The parts that came between the file that was read to its end, which is closed then, and the one that ``path``
+    names now; None where that is still the same, or not there."""
+    if is_still(path, file):
+        return None
+    missed = [*_missed(path, file, known)]
     disk.close(file)
     return missed
 

@@ -44,7 +44,9 @@ ROOT: Final = Path("/var/log")
 SECONDS_MAX: Final = 30.0
 """As upstream's. timeout(1) sees to it, which ends a whole pipeline."""
 RUNNING_MAX: Final = 8
-"""Programs that run at the same time; further ones wait for their turn."""
+"""Programs that run at the same time; further ones wait for their turn, for ``SECONDS_MAX`` at most."""
+PLACE_SECONDS_MAX: Final = SECONDS_MAX + 5.0
+"""For so long one has its place. By then timeout(1) has ended it, but who asked may not read what it said for hours."""
 NOTHING: Final = b"-- No entries --"
 
 
@@ -71,6 +73,9 @@ class NodeLogs:
             return bare(str(error), HTTPStatus.BAD_REQUEST)
         except FileNotFoundError:
             return bare("404 page not found", HTTPStatus.NOT_FOUND)
+        except trio.TooSlowError:
+            why = f"{RUNNING_MAX} queries of this node's logs run already"
+            return bare(why, HTTPStatus.SERVICE_UNAVAILABLE, {"retry-after": f"{SECONDS_MAX:g}"})
         except (DiskUnavailable, StartHangs) as error:
             return bare(f"{error.filename}: {error.strerror}", HTTPStatus.INTERNAL_SERVER_ERROR)
         except OSError as error:
@@ -139,19 +144,35 @@ class ProgramText:
 
     def __init__(self, running: trio.CapacityLimiter) -> None:
         self._running = running
+        self._has_place = False
+        self._place_time = trio.CancelScope()
         self._process: StartedProcess | None = None
         self._read = b""
 
     async def start(self, command: Sequence[str], source: int) -> None:
-        """Wait for a place and run the program on ``source``, for so long at most as it may. Raises OSError, StartHangs
-        where no program can be started now; then the place is free again."""
-        await self._running.acquire_on_behalf_of(self)
+        """Wait for a place and run the program on ``source``, for so long at most as it may. Raises trio.TooSlowError
+        where there is no place in time, and OSError, StartHangs where no program can be started now; then the place is
+        free again."""
+        with trio.fail_after(SECONDS_MAX):
+            await self._running.acquire_on_behalf_of(self)
+        self._has_place = True
         limited = ["timeout", f"{SECONDS_MAX:g}", *command]
         try:
             self._process = await process_start.STARTS.start(limited, stdin=source)
         except BaseException:
-            self._running.release_on_behalf_of(self)
+            self._give_place_back()
             raise
+        trio.lowlevel.spawn_system_task(self._give_place_back_in_time)
+
+    async def _give_place_back_in_time(self) -> None:
+        with self._place_time:
+            await trio.sleep(PLACE_SECONDS_MAX)
+            self._give_place_back()
+
+    def _give_place_back(self) -> None:
+        if self._has_place:
+            self._has_place = False
+            self._running.release_on_behalf_of(self)
 
     async def first(self) -> bytes:
         """The beginning, which stays to be read; nothing where nothing is said."""
@@ -174,12 +195,13 @@ class ProgramText:
 
     async def aclose(self) -> None:
         """End the program with those it has started itself; whoever is cancelled waits for that all the same."""
+        self._place_time.cancel()
         try:
             if self._process is not None:
                 # The whole group: a timeout(1) that has only just forked ends without passing the signal on.
                 await self._process.end(signal.SIGTERM)
         finally:
-            self._running.release_on_behalf_of(self)
+            self._give_place_back()
 
 
 def _poured(body: FileText | ProgramText) -> Response:

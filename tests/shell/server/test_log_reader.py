@@ -278,6 +278,31 @@ def test_following_misses_nothing_and_repeats_nothing_whatever_happens_to_the_fi
     assert "".join(texts).encode() == b"".join(said)
 
 
+async def test_following_waits_for_a_file_that_is_rotated_away_again_before_the_last_one_was_left(
+    tmp_path: Path, autojump_clock
+) -> None:
+    writer = Writer(tmp_path / "0.log")
+    writer.write("one")
+    looks = 0
+
+    def is_over() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 2:  # the new file is there, which the next look sees
+            writer.rotate("20231114-221400")
+            writer.write("two")
+        if looks == 4:  # the first one was read to its end: the new one is renamed, too, and its successor is late
+            writer.path.rename(f"{writer.path}.20231114-221500")
+        if looks == 9:
+            writer.write("three")
+        return looks > 20
+
+    async with aclosing(read_log(str(writer.path), LogQuery(follow=True), is_over, AtOnce())) as blocks:
+        said = [block async for block in blocks]
+
+    assert b"one\ntwo\nthree\n" == b"".join(said)
+
+
 async def test_following_a_tail_of_nothing_shows_only_what_comes(tmp_path: Path, autojump_clock) -> None:
     writer, said = Writer(tmp_path / "0.log"), []
     writer.write("before")

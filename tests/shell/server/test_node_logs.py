@@ -18,7 +18,7 @@ from trikubelet.kit import process_start
 from trikubelet.kit.disk_steps import DiskUnavailable
 from trikubelet.kit.process_start import START_SECONDS_MAX, STARTS, ProgramStarts
 from trikubelet.server.node_log_files import FileText
-from trikubelet.server.node_logs import NodeLogs
+from trikubelet.server.node_logs import PLACE_SECONDS_MAX, RUNNING_MAX, SECONDS_MAX, NodeLogs, ProgramText
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,10 +151,11 @@ async def test_a_query_that_is_given_up_before_the_journal_says_anything_ends_it
     script = f"#!/bin/sh\necho > {tmp_path}/begun\nread nothing < {tmp_path}/never\n"
     (tmp_path / "bin/journalctl").write_text(script)
     begun: list[StartedProcess] = []
-    at_once = STARTS.start
+    is_known, at_once = trio.Event(), STARTS.start
 
     async def start(command: Sequence[str], **more: Any) -> StartedProcess:
         begun.append(await at_once(command, **more))
+        is_known.set()
         return begun[-1]
 
     monkeypatch.setattr(STARTS, "start", start)
@@ -163,6 +164,7 @@ async def test_a_query_that_is_given_up_before_the_journal_says_anything_ends_it
     async with trio.open_nursery() as nursery:
         nursery.start_soon(logs.answer, Request("GET", "/logs/", query, repeated={"query": ("known",)}))
         await trio.to_thread.run_sync((tmp_path / "begun").read_text)
+        await is_known.wait()  # it may have said so before the thread that started it has
         await wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
 
@@ -261,6 +263,35 @@ async def test_a_program_that_cannot_be_started_is_what_is_answered_and_gives_it
 
     why = b"timeout: not started within 5 s: the machine is slow, or a file that is read cannot be closed"
     assert [(500, why)] == [(answer.status, answer.body) for answer in answers]
+    assert 0 == logs._running.borrowed_tokens
+
+
+async def test_who_does_not_read_what_a_query_says_keeps_nobody_else_from_asking(
+    root: Path, mock_clock: MockClock
+) -> None:
+    logs = NodeLogs(queries=True, root=root, threads=AtOnce())
+    request = Request("GET", "/logs/", {"query": "/syslog", "pattern": "."}, repeated={"query": ("/syslog",)})
+    unread = [await logs.answer(request) for _ in range(RUNNING_MAX)]
+    assert RUNNING_MAX == logs._running.borrowed_tokens
+    late: list[Response] = []
+
+    async def ask() -> None:
+        late.append(await logs.answer(request))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await wait_all_tasks_blocked()
+        mock_clock.jump(SECONDS_MAX)
+    why = f"{RUNNING_MAX} queries of this node's logs run already".encode()
+    assert [(503, why)] == [(answer.status, answer.body) for answer in late]
+
+    mock_clock.jump(PLACE_SECONDS_MAX)
+    await wait_all_tasks_blocked()
+    assert 0 == logs._running.borrowed_tokens
+    for answer in [*unread, await logs.answer(request)]:
+        assert isinstance(answer.body, ProgramText)
+        assert b"one\ntwo\nthree\n" == b"".join([block async for block in answer.body])
+        await answer.body.aclose()
     assert 0 == logs._running.borrowed_tokens
 
 

@@ -7,6 +7,7 @@ out its own and nothing else. What a faulty file means for what it gave before i
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -64,7 +65,8 @@ def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> 
     """
     documents, faults = parse_documents(text, source)
     is_blank = not documents and not faults
-    if not text.strip():
+    blank = text.removeprefix("\ufeff") if isinstance(text, str) else text.removeprefix(codecs.BOM_UTF8)
+    if not blank.strip():
         # Not one that is all comments: somebody wrote that, and means it.
         faults = [Fault(source, None, "", "the file is empty", "remove it if its pods shall go")]
     pods: dict[str, Pod] = {}
