@@ -203,11 +203,11 @@ class FakeAgent:
             raise NotShown("kubectl cannot ask this agent")
         return self.for_kubectl
 
-    def restart(self, namespace: str, name: str, container: str) -> list[str]:
+    def restart(self, namespace: str, name: str, container: str) -> dict[str, str]:
         if container == "none":
             raise NotShown("no such container")
         self.restarted.append(f"{namespace}/{name}/{container}")
-        return [container] if container else ["app", "side"]
+        return {one: one for one in ([container] if container else ["app", "side"])}
 
     async def examined(self) -> list[Finding]:
         return self.found

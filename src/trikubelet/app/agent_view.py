@@ -20,7 +20,7 @@ from trikubelet.server.agent_view import ConfigNote, ImageNote
 from trikubelet.server.node_view import NotShown
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from trikubelet.app.node import Node
     from trikubelet.app.settings import Settings
@@ -109,8 +109,9 @@ class AgentNotes:
             raise NotShown("kubectl cannot ask this agent: start it with --kubectl-port=PORT, and without --kubeconfig")
         return self._kubeconfig
 
-    def restart(self, namespace: str, name: str, container: str) -> Sequence[str]:
-        """Have the containers of a pod restarted, or one of them; their names. Raises NotShown or NoSuchPod."""
+    def restart(self, namespace: str, name: str, container: str) -> Mapping[str, str]:
+        """Request a restart of all containers of a pod, or of one. Return the runtime's ids of the runs that will be
+        stopped, by the names of the containers. Raises NotShown or NoSuchPod."""
         pod = self._view.named(namespace, name)
         lasting = [*filter(is_sidecar, pod.spec.init_containers), *pod.spec.containers]
         known = [one.name for one in lasting]
@@ -129,7 +130,7 @@ class AgentNotes:
             raise NotShown(f'nothing of pod "{name}" runs that could be restarted; it is tried again by itself')
         self._node.restart_requests.add(found.values())
         self._node.workers.wake({pod.metadata.uid})
-        return list(found)
+        return found
 
     async def examined(self) -> Sequence[Finding]:
         """The doctor's findings about this node, good ones included."""

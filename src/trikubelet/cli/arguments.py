@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from trikubelet.cli.failed import Misunderstood
 from trikubelet.core.selectors import parse_selector
+from trikubelet.model.duration import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +53,13 @@ def count(most: int, least: int = 0) -> Callable[[str], float]:
 
     return valid(read)
 
+
+def _read_timeout(said: str) -> float:
+    return math.inf if said.startswith("-") else parse_duration(said)
+
+
+valid_timeout = valid(_read_timeout)
+"""A reader of how long to wait, in seconds. A negative duration is no limit."""
 
 valid_selector = valid(parse_selector)
 """A reader of label selectors."""

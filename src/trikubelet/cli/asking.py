@@ -68,10 +68,10 @@ class Examined(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
 
 
-class Restarted(msgspec.Struct, frozen=True):
+class Restarting(msgspec.Struct, frozen=True):
     """What ``/restart`` answers."""
 
-    restarted: tuple[str, ...]
+    runs: dict[str, str]
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -228,10 +228,11 @@ async def kubeconfig(agent: AgentClient) -> bytes:
     return await agent.get("/kubeconfig")
 
 
-async def restart(agent: AgentClient, namespace: str, name: str, container: str) -> tuple[str, ...]:
-    """Have a pod's containers restarted, or one of them; their names."""
+async def restart(agent: AgentClient, namespace: str, name: str, container: str) -> dict[str, str]:
+    """Request a restart of a pod's containers, or of one. Return the runtime's ids of the runs that will be stopped, by
+    the names of the containers."""
     query = {"container": container} if container else None
-    return _decode(await agent.post(f"/restart/{namespace}/{name}", query), Restarted).restarted
+    return _decode(await agent.post(f"/restart/{namespace}/{name}", query), Restarting).runs
 
 
 async def findings(agent: AgentClient) -> tuple[Finding, ...]:

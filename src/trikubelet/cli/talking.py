@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.cli import asking
-from trikubelet.cli.client import AgentClient
+from trikubelet.cli.client import AgentClient, AgentObjects
+from trikubelet.cli.container_state import explained
 from trikubelet.cli.remote_process import of_this_process, raw_terminal
 from trikubelet.core.names import with_ephemeral
 from trikubelet.core.remote_command import V4
 from trikubelet.model.runtime import StandardStreams
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncGenerator, Sequence
+
+    from trio.abc import Stream
 
     from trikubelet.model import k8s
 
@@ -48,10 +51,24 @@ async def talk(args: argparse.Namespace, way: str, command: Sequence[str] = ()) 
     streams = StandardStreams(stdin=stdin, stdout=True, stderr=not tty, tty=tty)
     asked = {"input": streams.stdin, "output": True, "error": streams.stderr, "tty": streams.tty}
     query = [("command", word) for word in command] + [(name, "1") for name, wanted in asked.items() if wanted]
-    path = f"/{way}/{pod.metadata.namespace}/{pod.metadata.name}/{container}"
-    async with agent.upgraded(path, query, V4) as stream:
+    async with conversation(agent, pod, container, way, query) as stream:
         with raw_terminal() if is_ours else nullcontext():
             return await of_this_process(stream, streams, has_window=is_ours).run()
+
+
+@asynccontextmanager
+async def conversation(
+    agent: AgentClient, pod: k8s.Pod, container: str, way: str, query: Sequence[tuple[str, str]]
+) -> AsyncGenerator[Stream, None]:
+    """The connection to a process in a container (``way``: ``exec`` or ``attach``), for the length of the block. Raises
+    CommandFailed, with the state of a container that does not run."""
+    path = f"/{way}/{pod.metadata.namespace}/{pod.metadata.name}/{container}"
+    async with AsyncExitStack() as stack:
+        try:
+            stream = await stack.enter_async_context(agent.upgraded(path, query, V4))
+        except AgentObjects as error:
+            raise await explained(agent, pod, container, error) from error
+        yield stream
 
 
 def _container_of(pod: k8s.Pod, name: str) -> k8s.Container | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from trikubelet.core.doctor import Finding
     from trikubelet.model import k8s
@@ -60,9 +60,9 @@ class AgentView(Protocol):
         """How kubectl asks this node. Raises NotShown where it cannot."""
         ...
 
-    def restart(self, namespace: str, name: str, container: str) -> Sequence[str]:
-        """Have the containers of a pod restarted, or one of them; their names. Raises NotShown or NoSuchPod, where that
-        cannot be."""
+    def restart(self, namespace: str, name: str, container: str) -> Mapping[str, str]:
+        """Request a restart of all containers of a pod, or of one. Return the runtime's ids of the runs that will be
+        stopped, by the names of the containers. Raises NotShown or NoSuchPod where there is nothing to restart."""
         ...
 
     async def examined(self) -> Sequence[Finding]:

@@ -15,7 +15,8 @@
                                           the protocol, and so do
     POST /attach/NAMESPACE/POD/CONTAINER  the container's own process, and
     POST /portForward/NAMESPACE/POD       connections to its ports (server.streams)
-    POST /restart/NAMESPACE/POD           have its containers restarted (container: only that one); their names
+    POST /restart/NAMESPACE/POD           request a restart of its containers (container: only that one): the ids of the
+                                          runs that will be stopped, by the containers' names
     GET /stats/summary                    what node, pods, containers and volumes use
     GET /metrics                          what it has measured, for Prometheus
     GET /metrics/probes                   what probes were answered, likewise
@@ -176,7 +177,7 @@ class LocalApi:
         return await scrape_probes(self._view)
 
     async def _restart(self, request: Request, namespace: str, name: str) -> Response:
-        return json({"restarted": self._agent.restart(namespace, name, request.query.get("container", ""))})
+        return json({"runs": self._agent.restart(namespace, name, request.query.get("container", ""))})
 
     async def _nodes(self, _: Request) -> Response:
         return json({"apiVersion": "v1", "kind": "NodeList", "items": [await self._agent.node()]})

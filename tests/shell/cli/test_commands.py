@@ -596,22 +596,6 @@ async def test_a_pod_can_say_whose_log_is_meant(tmp_path: Path, capsys: pytest.C
     assert (0, "one\n", "") == await say(view, tmp_path, capsys, "logs", "web-n1")
 
 
-async def test_containers_are_restarted_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    about = FakeAgent()
-
-    def restart(*words: str):
-        return say(FakeView([pod("web-n1")]), tmp_path, capsys, "restart", *words, about=about)
-
-    assert (0, "pod/web-n1 container app restarted\npod/web-n1 container side restarted\n", "") == await restart(
-        "pod/web-n1"
-    )
-    assert (0, "pod/web-n1 container side restarted\n", "") == await restart("pod", "web-n1", "-c", "side")
-    assert 2 == (await restart("pod"))[0]
-    assert ["default/web-n1/", "default/web-n1/side"] == about.restarted
-    assert (1, "", "error: no such container\n") == await restart("web-n1", "-c", "none")
-    assert (1, "", 'error: pods "web" not found (did you mean "web-n1"?)\n') == await restart("web")
-
-
 @pytest.mark.parametrize("words", [("get", "pods"), ("describe", "pod", "x"), ("logs", "x"), ("logs", "x", "c")])
 def test_every_verb_says_that_there_is_no_agent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]

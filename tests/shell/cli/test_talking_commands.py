@@ -20,7 +20,7 @@ import trio
 import trio.testing
 from trio.testing import wait_all_tasks_blocked
 
-from shell.localkit import FakeView, served
+from shell.localkit import FakeView, pod, served
 from shell.portkit import free_port
 from trikubelet.app import compose
 from trikubelet.app.flags import parse_agent_flags
@@ -108,7 +108,7 @@ async def test_a_command_runs_in_a_container_and_its_end_is_ours(place: Path) ->
         assert done.returncode != 0
         assert b"error: " in done.stderr
         done = await said(place, "exec", "web-n1", "-c", "none", "--", "true")
-        assert (1, b'error: container not found ("none")\n') == (done.returncode, done.stderr)
+        assert (1, b'error: pod "web-n1" has no container "none"; it has main, web\n') == (done.returncode, done.stderr)
 
 
 @pytest.mark.slow
@@ -409,7 +409,7 @@ class GoneAgent(AgentClient):
 async def test_an_agent_that_goes_costs_its_connection_alone() -> None:
     client, ours = trio.testing.memory_stream_pair()
 
-    await _attend(GoneAgent(Path("/none")), "/portForward/default/web", 80, trio.CapacityLimiter(1), client)  # type: ignore[arg-type]
+    await _attend(GoneAgent(""), pod("web"), 80, trio.CapacityLimiter(1), client)  # type: ignore[arg-type]
     await ours.aclose()
 
 
@@ -425,7 +425,7 @@ async def test_who_waits_for_a_turn_is_reported_once(capsys: pytest.CaptureFixtu
     async with trio.open_nursery() as nursery:
         for here, _ in pairs:
             client = trio.SocketStream(trio.socket.from_stdlib_socket(here))
-            nursery.start_soon(_attend, BusyAgent(""), "/portForward/default/web-n1", 80, turns, client)
+            nursery.start_soon(_attend, BusyAgent(""), pod("web-n1"), 80, turns, client)
             await wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
     for pair in pairs:

@@ -20,7 +20,7 @@ from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.remote_process import RemoteProcess
-from trikubelet.core.remote_command import V4
+from trikubelet.cli.talking import conversation
 from trikubelet.model.runtime import StandardStreams
 
 if TYPE_CHECKING:
@@ -147,8 +147,7 @@ async def _talk(
     query = [("command", word) for word in command] + [("output", "1"), ("error", "1")]
     query += [("input", "1")] if streams.stdin else []
     errors = bytearray()
-    path = f"/exec/{place.namespace}/{place.pod}/{container}"
-    async with agent.upgraded(path, query, V4) as stream:
+    async with conversation(agent, pod, container, "exec", query) as stream:
         code = await RemoteProcess(stream, streams, read, output, partial(_keep, errors)).run()
     if code:
         raise CommandFailed(errors.decode(errors="replace").strip() or f"tar ended with {code} in the container")

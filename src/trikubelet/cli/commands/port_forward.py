@@ -15,7 +15,7 @@ import trio
 
 from trikubelet.cli import asking, interruptible
 from trikubelet.cli.arguments import Parser, valid
-from trikubelet.cli.client import AgentClient
+from trikubelet.cli.client import AgentClient, AgentObjects
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.terminal import in_lines
 from trikubelet.core import spdy
@@ -23,6 +23,8 @@ from trikubelet.core.remote_command import PORT_FORWARD, STREAM_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from trikubelet.model.k8s import Pod
 
 _PORTS: Final = re.compile(r"(?:(\d{0,5}):)?(\d{1,5})")
 _BYTES: Final = 32 * 1024
@@ -65,19 +67,25 @@ def run(argv: Sequence[str]) -> int:
 
 async def _forward(args: argparse.Namespace) -> None:
     agent = AgentClient(asking.socket_path(args))
-    pod = await asking.pod_named(agent, args.namespace, asking.bare_name(args.pod))
-    phase = (pod.status.phase if pod.status else "") or "Pending"
-    if phase != "Running":  # as kubectl: otherwise nobody hears of it before the first connection
-        raise CommandFailed(f"unable to forward port because pod is not running. Current status={phase}")
-    path = f"/portForward/{pod.metadata.namespace}/{pod.metadata.name}"
+    pod = await _running_pod(agent, args.namespace, asking.bare_name(args.pod))
     turns = trio.CapacityLimiter(CONNECTIONS_MAX)
     async with trio.open_nursery() as nursery:
         for local, port in args.ports:
             listeners = await _listen(args.address, local)
-            nursery.start_soon(trio.serve_listeners, partial(_attend, agent, path, port, turns), listeners)
+            nursery.start_soon(trio.serve_listeners, partial(_attend, agent, pod, port, turns), listeners)
             for listener in listeners:
                 here = listener.socket.getsockname()
                 print(f"Forwarding from {here[0]}:{here[1]} -> {port}", flush=True)
+
+
+async def _running_pod(agent: AgentClient, namespace: str, name: str) -> Pod:
+    """The pod of that name. Raises CommandFailed with kubectl's text for one that does not run: it would otherwise only
+    be noticed at the first connection."""
+    pod = await asking.pod_named(agent, namespace, name)
+    phase = (pod.status.phase if pod.status else "") or "Pending"
+    if phase != "Running":
+        raise CommandFailed(f"unable to forward port because pod is not running. Current status={phase}")
+    return pod
 
 
 async def _listen(address: str, port: int) -> list[trio.SocketListener]:
@@ -91,16 +99,22 @@ async def _listen(address: str, port: int) -> list[trio.SocketListener]:
 
 
 async def _attend(
-    agent: AgentClient, path: str, port: int, turns: trio.CapacityLimiter, client: trio.SocketStream
+    agent: AgentClient, pod: Pod, port: int, turns: trio.CapacityLimiter, client: trio.SocketStream
 ) -> None:
     """One connection. What goes wrong with it is printed and costs no other."""
     if not (turns.available_tokens or turns.statistics().tasks_waiting):  # once, until somebody has come in again
         said = f"{turns.total_tokens:g} connections are open; others wait until one of them ends"
         print(f"port {port}: {said}", file=sys.stderr, flush=True)
+    meta = pod.metadata
+    path = f"/portForward/{meta.namespace}/{meta.name}"
     async with turns:
         try:
-            async with agent.upgraded(path, [("port", str(port))], PORT_FORWARD) as stream:
-                await _Forwarding(client, stream).run(port)
+            try:
+                async with agent.upgraded(path, [("port", str(port))], PORT_FORWARD) as stream:
+                    await _Forwarding(client, stream).run(port)
+            except AgentObjects:
+                await _running_pod(agent, meta.namespace, meta.name)  # one that has ended since is the reason
+                raise
         except CommandFailed as error:
             print(f"error: port {port}: {in_lines(str(error))}", file=sys.stderr, flush=True)
 

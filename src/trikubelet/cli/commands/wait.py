@@ -11,18 +11,16 @@ A pod that is not there yet is waited for, because its manifest may just have be
 from __future__ import annotations
 
 import argparse
-import math
 from typing import TYPE_CHECKING
 
 import msgspec
 import trio
 
 from trikubelet.cli import asking, interruptible
-from trikubelet.cli.arguments import Parser, valid, valid_selector
+from trikubelet.cli.arguments import Parser, valid, valid_selector, valid_timeout
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.core.jsonpath import OutOfBounds, parse_template, render
-from trikubelet.model.duration import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
         help="what to wait for",
     )
     made.add_argument(
-        "--timeout", type=valid(_seconds), default=30.0, metavar="DURATION", help="such as 5s or 2m; negative: for ever"
+        "--timeout", type=valid_timeout, default=30.0, metavar="DURATION", help="such as 5s or 2m; negative: for ever"
     )
     made.add_argument("-l", "--selector", type=valid_selector, metavar="LABELS", help="the pods with such labels")
     made.add_argument("--all", action="store_true", help="every pod of the namespace")
@@ -90,10 +88,6 @@ def _said(template: Sequence[Part], pod: Pod) -> str | None:
 def _condition(pod: Pod, type_: str) -> str:
     conditions = pod.status.conditions if pod.status else ()
     return next((one.status for one in conditions if one.type.lower() == type_.lower()), "")
-
-
-def _seconds(said: str) -> float:
-    return math.inf if said.startswith("-") else parse_duration(said)
 
 
 def run(argv: Sequence[str]) -> int:
