@@ -194,7 +194,11 @@ def test_a_container_that_does_not_run_is_neither_started_nor_ready(seen: Contai
     assert (False, False) == (shown.started, shown.ready)
 
 
-@pytest.mark.parametrize(("ready", "seen"), [(True, exited("i")), (False, exited("i", 1)), (False, running("i"))])
+@pytest.mark.parametrize(
+    ("ready", "seen"), [
+        (True, exited("i")), (False, exited("i", 1)), (False, exited("i", reason="OOMKilled")), (False, running("i"))
+    ],
+)  # fmt: skip
 def test_a_plain_init_container_is_ready_when_it_succeeded(ready: bool, seen: ContainerStatus) -> None:
     assert ready == status_of(pod("a", init=("i",)), seen, init=True).ready
 

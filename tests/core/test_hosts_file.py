@@ -75,8 +75,8 @@ def test_what_a_pod_is_called(expected: PodName, name: str, fields: dict[str, An
     assert expected == pod_name(pod(meta={"name": name}, **fields), FACTS)
 
 
-def test_without_a_cluster_domain_the_full_name_ends_before_it() -> None:
-    assert "p.s.default.svc" == pod_name(pod(meta={"name": "p"}, subdomain="s"), NodeFacts("n")).full
+def test_full_name_ends_in_a_dot_without_a_cluster_domain() -> None:
+    assert "p.s.default.svc." == pod_name(pod(meta={"name": "p"}, subdomain="s"), NodeFacts("n")).full
 
 
 def test_the_kernel_is_told_the_full_name_where_that_is_asked_for_and_fits() -> None:

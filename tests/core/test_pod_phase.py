@@ -184,7 +184,7 @@ INIT = [
     Case("it succeeded, the others run: Running", RUNNING, (stopped("init"), *BOTH_RUN)),
     Case("it succeeded, the others wait: Pending", PENDING, (stopped("init"), waits("a"), waits("b"))),
 ]
-FAILED_INIT = (stopped("init", 1), waits("init", 1))
+FAILED_INIT = (stopped("init", 1), waits("init", 1), stopped("init", reason="OOMKilled"))
 
 
 @pytest.mark.parametrize("case", INIT, ids=ids)
@@ -193,7 +193,7 @@ def test_phase_with_an_init_container(policy: str, case: Case) -> None:
     check(pod("a", "b", init=("init",), policy=policy), case)
 
 
-@pytest.mark.parametrize("init", FAILED_INIT, ids=["it failed", "it failed and waits"])
+@pytest.mark.parametrize("init", FAILED_INIT, ids=["it failed", "it failed and waits", "killed for memory with code 0"])
 @pytest.mark.parametrize(
     ("expected", "policy", "own"),
     [(PENDING, "Always", ""), (PENDING, "OnFailure", ""), (FAILED, "Never", ""), (FAILED, "Always", "Never"),

@@ -62,6 +62,11 @@ CASES = [
         (stopped("i1"), stopped("i2"), stopped("i3")), (waits("a"),),
     ),
     Case(
+        "the last was killed for memory with code 0: the regular one waits",
+        {"i1": "0", "i2": "0", "i3": "0 OOMKilled", "a": WAITS}, INIT,
+        (stopped("i1"), stopped("i2"), stopped("i3", reason="OOMKilled")), (waits("a"),),
+    ),
+    Case(
         "the last is done and waits once more: the regular one had its turn",
         {"i1": "0", "i2": "0", "i3": UNKNOWN, "a": UNKNOWN}, INIT,
         (stopped("i1"), stopped("i2"), waits("i3", 0)), (waits("a"),),

@@ -61,7 +61,7 @@ def test_a_pods_names_and_hosts_are_as_it_asks(agent: Agent) -> None:
 def test_a_full_name_the_kernel_cannot_hold_is_reported_and_its_pod_waits(agent: Agent) -> None:
     long = {"hostname": "h" * 60, "subdomain": "sub", "setHostnameAsFQDN": True}
     agent.put(pod("long", LOOKS, restartPolicy="Never", **long))
-    told = "failed to construct FQDN from Pod hostname and cluster domain"
+    told = "failed to construct FQDN from pod hostname and cluster domain"
     await_that(lambda: told in agent.command("describe", "pod", "long").stdout, 60, agent.story)
     assert "Pending" == agent.pods()["long"]["status"]["phase"]
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
 RESTART, RESTART_ALL = "Restart", "RestartAllContainers"
+OOM_KILLED: Final = "OOMKilled"
+KILLED_EXIT_CODE: Final = 137
 
 
 def is_sidecar(init_container: Container) -> bool:
@@ -57,6 +59,16 @@ def allows_restart(pod: Pod, container: Container, exit_code: int) -> bool:
             return exit_code != 0
         case _:
             return True
+
+
+def init_exit_code(exit_code: int, reason: str) -> int:
+    """The exit code by which a plain init container is judged: 137 if it ended with 0 but a process in it was killed
+    for lack of memory.
+
+    Its shell may hide the death of a child (``eat || true``); the regular containers must not start on the half-made
+    data that this child leaves (upstream: isInitContainerFailed).
+    """
+    return KILLED_EXIT_CODE if exit_code == 0 and reason == OOM_KILLED else exit_code
 
 
 def should_restart(pod: Pod, container: Container, status: ContainerStatus | None) -> bool:

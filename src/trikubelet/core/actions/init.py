@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.actions.records import RESIZED_MESSAGE, Kill, KillReason, Verdict, Verdicts
 from trikubelet.core.container_hash import container_hash
-from trikubelet.core.restarts import allows_restart, is_sidecar
+from trikubelet.core.restarts import allows_restart, init_exit_code, is_sidecar
 from trikubelet.model.runtime import ContainerState
 
 if TYPE_CHECKING:
@@ -72,17 +72,18 @@ def _frontier_plain(
     plan: InitPlan, index: int, pod: Pod, container: Container, status: ContainerStatus, *, last: bool
 ) -> None:
     """The newest init container with a status is a plain one."""
+    exit_code = init_exit_code(status.exit_code, status.reason)
     match status.state:
         case ContainerState.RUNNING:
             return
         case ContainerState.CREATED:
             plan.start(index)
-        case ContainerState.EXITED if status.exit_code == 0:
+        case ContainerState.EXITED if exit_code == 0:
             plan.initialized = last
             if not last:
                 plan.start(index + 1)
         case ContainerState.EXITED:
-            if _may_run_again(pod, container, status.exit_code):
+            if _may_run_again(pod, container, exit_code):
                 plan.start(index)
             else:
                 plan.failed = True

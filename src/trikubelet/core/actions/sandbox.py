@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from trikubelet.core.actions.records import PodActions
-from trikubelet.core.restarts import NEVER, allows_restart, is_sidecar, policy
+from trikubelet.core.restarts import NEVER, allows_restart, init_exit_code, is_sidecar, policy
 from trikubelet.model.runtime import ContainerState, SandboxState
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _has_unrun(pod: Pod, observed: PodObservation) -> bool:
         status = observed.latest(container.name)
         if status is None or is_sidecar(container) or status.state is ContainerState.CREATED:
             continue
-        if status.state is not ContainerState.EXITED or status.exit_code != 0:
+        if status.state is not ContainerState.EXITED or init_exit_code(status.exit_code, status.reason) != 0:
             return False
     latest = [observed.latest(container.name) for container in pod.spec.containers]
     return any(status is None or status.state is ContainerState.CREATED for status in latest)

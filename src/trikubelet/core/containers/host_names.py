@@ -36,7 +36,8 @@ def pod_name(pod: Pod, facts: NodeFacts) -> PodName:
     short = spec.hostname or pod.metadata.name[:LABEL_CHARS_MAX].rstrip("-.")
     if not spec.subdomain:
         return PodName(short, "")
-    return PodName(short, f"{short}.{spec.subdomain}.{pod.metadata.namespace}.svc.{facts.cluster_domain}".rstrip("."))
+    # Without a cluster domain the name ends in a dot, as upstream's does: programs compare `hostname -f` with it.
+    return PodName(short, f"{short}.{spec.subdomain}.{pod.metadata.namespace}.svc.{facts.cluster_domain}")
 
 
 def kernel_hostname(pod: Pod, facts: NodeFacts) -> str:
@@ -47,7 +48,7 @@ def kernel_hostname(pod: Pod, facts: NodeFacts) -> str:
         return short
     if len(full) > KERNEL_CHARS_MAX:
         raise ValueError(
-            f"failed to construct FQDN from Pod hostname and cluster domain, FQDN {full} is too long"
+            f"failed to construct FQDN from pod hostname and cluster domain, FQDN {full} is too long"
             f" ({KERNEL_CHARS_MAX} characters is the max, {len(full)} characters requested)"
         )
     return full

@@ -24,6 +24,7 @@ from trikubelet.core.restarts import (
     CRASH_LOOP_BACK_OFF,
     RESTART_ALL,
     allows_restart,
+    init_exit_code,
     is_sidecar,
     rule_action,
     should_restart,
@@ -184,13 +185,18 @@ def _seen(
     ended = next((_state(status, facts) for status in history[1:] if status.state is ContainerState.EXITED), None)
     last = ended or _end_before(newest, facts)
     state = _state(newest, facts)
-    done_init = init and not is_sidecar(container) and newest.state is ContainerState.EXITED and newest.exit_code == 0
+    done_init = init and not is_sidecar(container) and _has_succeeded(newest)
     if newest.state is ContainerState.CREATED:
         state = _waiting(facts, container.name, default)
     elif (_waits(pod, container, newest, facts) and not done_init) or _is_replaced(pod, container, newest, facts):
         last, state = state, _waiting(facts, container.name, default)
     started, ready = _serves(container, newest, facts, init=init)
     return _assemble(container, newest, state, last, facts, started=started, ready=ready)
+
+
+def _has_succeeded(init_container: ContainerStatus) -> bool:
+    code = init_exit_code(init_container.exit_code, init_container.reason)
+    return init_container.state is ContainerState.EXITED and code == 0
 
 
 def _waits(pod: k8s.Pod, container: k8s.Container, newest: ContainerStatus, facts: ContainerFacts) -> bool:
@@ -224,8 +230,7 @@ def _serves(
 ) -> tuple[bool, bool]:
     """Whether the container has started, and whether it is ready."""
     if newest.state is not ContainerState.RUNNING:
-        done = newest.state is ContainerState.EXITED and newest.exit_code == 0
-        return False, init and not is_sidecar(container) and done
+        return False, init and not is_sidecar(container) and _has_succeeded(newest)
     serves = not init or is_sidecar(container)
     ready = serves and facts.verdicts.is_ready(container, newest.id)
     return facts.verdicts.is_started(container, newest.id), ready

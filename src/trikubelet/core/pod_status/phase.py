@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trikubelet.core.names import all_containers, is_static
-from trikubelet.core.restarts import RESTART_ALL, allows_restart, is_sidecar
+from trikubelet.core.restarts import RESTART_ALL, allows_restart, init_exit_code, is_sidecar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,12 +96,13 @@ def _count_init(
     count: _Count, pod: Pod, container: Container, status: ContainerStatus | None, *, may_start_over: bool
 ) -> None:
     exit_ = last_exit(status) if status is not None else None
+    code = init_exit_code(exit_.exit_code, exit_.reason) if exit_ is not None else 0
     waits = status is not None and status.state is not None and status.state.waiting is not None
-    if exit_ is None or (waits and exit_.exit_code == 0) or (may_start_over and _is_taken_away(status)):
+    if exit_ is None or (waits and code == 0) or (may_start_over and _is_taken_away(status)):
         count.pending_init += 1  # one that waits although it had succeeded runs once more, in a new sandbox
-    elif exit_.exit_code != 0:
+    elif code != 0:
         count.failed_init += 1
-        count.failed_init_for_good += not allows_restart(pod, container, exit_.exit_code)
+        count.failed_init_for_good += not allows_restart(pod, container, code)
 
 
 def _count_regular(

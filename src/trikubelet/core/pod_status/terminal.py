@@ -17,7 +17,7 @@ from trikubelet.core.names import is_static
 from trikubelet.core.pod_status.containers import NOT_FOUND_EXIT_CODE, NOT_FOUND_MESSAGE
 from trikubelet.core.pod_status.merged import unready_at_end
 from trikubelet.core.pod_status.phase import FAILED, TERMINAL, last_exit
-from trikubelet.core.restarts import is_sidecar
+from trikubelet.core.restarts import init_exit_code, is_sidecar
 from trikubelet.model import k8s
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _was_initialized(pod: k8s.Pod, status: k8s.PodStatus) -> bool:
     if is_sidecar(newest):
         return shown.state is not None and shown.state.running is not None and bool(shown.started)
     exit_ = last_exit(shown)
-    return exit_ is not None and exit_.exit_code == 0
+    return exit_ is not None and init_exit_code(exit_.exit_code, exit_.reason) == 0
 
 
 def _reached(init: Sequence[k8s.ContainerStatus]) -> int:
