@@ -30,6 +30,7 @@ from trikubelet.kit.lookups import Lookups
 from trikubelet.kit.open_files import allow_open_files
 from trikubelet.kit.threads import take_short_turns
 from trikubelet.model.errors import StartFailed
+from trikubelet.server.health import REPORTED_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,7 +135,7 @@ def _allow_files(wanted: int) -> None:
 
 def _vital(agent: Agent) -> Checks:
     """The checks behind systemd's watchdog: what a restart of the agent would repair, unlike an unavailable runtime."""
-    return {name: agent.checks[name] for name in ("log", "syncloop")}
+    return {name: check for name, check in agent.checks.items() if name not in REPORTED_ONLY}
 
 
 def _status(agent: Agent) -> str:

@@ -64,6 +64,19 @@ async def test_an_ill_agent_says_which_check_failed_and_why() -> None:
     assert (200, "ok\n") == await ask(checks, "/healthz", exclude="syncloop")
 
 
+@pytest.mark.parametrize("name", ["pleg", "runtime"])
+async def test_runtime_trouble_is_reported_and_does_not_fail_healthz(name: str) -> None:
+    checks = {"log": well, name: ill}
+
+    assert (200, "ok\n") == await ask(checks, "/healthz")
+    assert (500, "no pass for 400 s\n") == await ask(checks, f"/healthz/{name}")
+    assert (
+        200,
+        f"[+]ping ok\n[+]log ok\n[-]{name} failed: no pass for 400 s\nhealthz check passed\n",
+    ) == await ask(checks, "/healthz", verbose="")
+    assert 500 == (await ask(checks | {"syncloop": ill}, "/healthz"))[0]
+
+
 async def test_what_an_operator_should_know_of_a_check_that_passes_stands_behind_it() -> None:
     handle = health_handler(Verdicts({"pleg": well, "log": ill}), {"pleg": lambda: "cannot inspect default/web"})
     response = await handle(Request("GET", "/healthz", {"verbose": "", "exclude": "log"}))

@@ -630,9 +630,9 @@ async def test_a_word_that_is_no_boolean_is_refused(bench: Bench) -> None:
 
 
 async def test_health_is_reported_by_its_checks(bench: Bench) -> None:
-    bench.checks = {"pleg": lambda: "it hangs"}
+    bench.checks = {"syncloop": lambda: "it hangs"}
 
-    assert (500, "it hangs\n") == ((answer := await told(bench, "/healthz/pleg")).status_code, answer.text)
+    assert (500, "it hangs\n") == ((answer := await told(bench, "/healthz/syncloop")).status_code, answer.text)
     assert HTTPStatus.INTERNAL_SERVER_ERROR == (await told(bench, "/healthz")).status_code
     assert HTTPStatus.OK == (await told(bench, "/healthz/ping")).status_code
 
