@@ -24,6 +24,7 @@ from trikubelet.core.lifecycle import (
 GRACES = Graces(spec=30)
 COMPLETED = StopReason.COMPLETED
 REMOVED = StopReason.REMOVED
+SHUT_DOWN = StopReason.SHUT_DOWN
 
 TERMINATING = Terminating(30, COMPLETED)
 GONE = Terminating(30, REMOVED, deleted=True)
@@ -117,18 +118,22 @@ def test_outcomes(expected: lc.State, state: lc.State, outcome: Outcome) -> None
 
 
 @pytest.mark.parametrize(
-    ("state", "synced", "could_run", "requested", "content"),
+    ("state", "synced", "could_run", "requested", "ended", "content"),
     [
-        (None, False, True, False, False),
-        (None, True, False, False, True),
-        (Starting(), True, True, False, False),
-        (Syncing(), True, True, False, False),
-        (TERMINATING, True, True, True, False),
-        (Terminated(COMPLETED), True, False, True, False),
-        (Terminated(COMPLETED, deleted=True), True, False, True, True),
-        (Terminated(StopReason.DISRUPTED), True, False, True, True),
-        (Finished(COMPLETED), True, False, True, False),
-        (Finished(REMOVED, deleted=True), True, False, True, True),
+        (None, False, True, False, False, False),
+        (None, True, False, False, True, True),
+        (Starting(), True, True, False, False, False),
+        (Syncing(), True, True, False, False, False),
+        (TERMINATING, True, True, True, False, False),
+        (Terminated(COMPLETED), True, False, True, True, False),
+        (Terminated(COMPLETED, deleted=True), True, False, True, True, True),
+        (Terminated(StopReason.DISRUPTED), True, False, True, True, True),
+        (Terminated(SHUT_DOWN), True, False, True, False, False),
+        (Terminated(SHUT_DOWN, deleted=True), True, False, True, True, True),
+        (Finished(COMPLETED), True, False, True, True, False),
+        (Finished(SHUT_DOWN), True, False, True, False, False),
+        (Finished(SHUT_DOWN, deleted=True), True, False, True, True, True),
+        (Finished(REMOVED, deleted=True), True, False, True, True, True),
     ],
 )
 def test_predicates(
@@ -137,15 +142,18 @@ def test_predicates(
     synced: bool,
     could_run: bool,
     requested: bool,
+    ended: bool,
     content: bool,
 ) -> None:
     assert (
         could_run,
         requested,
+        ended,
         content,
     ) == (
         lc.could_have_running_containers(state, synced=synced),
         lc.is_termination_requested(state),
+        lc.has_ended(state, synced=synced),
         lc.should_content_be_removed(state, synced=synced),
     )
 

@@ -16,7 +16,7 @@ from live.kit.agent import Agent
 from live.kit.cluster_agent import NODES, PODS, ClusterAgent
 from live.kit.daemon import await_that
 from live.kit.logind import Logind as LogindProcess
-from live.kit.manifests import container, pod, shell
+from live.kit.manifests import container, pod, shell, state
 from live.kit.watched import is_ready
 from trikubelet.host.logind import Logind, LogindSession
 from trikubelet.kit.threads import ThreadPool
@@ -134,6 +134,50 @@ def test_pods_end_in_order_before_the_machine_does(
         assert first["state"]["terminated"]["finishedAt"] <= second["state"]["terminated"]["finishedAt"]
         assert not containerd2.tasks()
         assert (agent.root / "graceful_node_shutdown_state").exists()
+
+
+DRAINS = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+FAILS = "trap 'exit 3' TERM; while :; do sleep 0.1; done"
+
+
+def test_after_a_shutdown_and_a_boot_pods_continue_from_how_they_ended(
+    containerd2: Containerd, logind: LogindProcess, node_machine: None
+) -> None:
+    static = {
+        "always": pod("always", shell("main", DRAINS)),
+        "failed": pod("failed", shell("main", FAILS), restartPolicy="OnFailure"),
+        "drained": pod("drained", shell("main", DRAINS), restartPolicy="OnFailure"),
+        "once": pod("once", shell("main", DRAINS), restartPolicy="Never"),
+    }
+    with Agent(containerd2, **PERIODS) as agent:
+        for name, one in static.items():
+            agent.put(one)
+            agent.wait_phase(name, "Running")
+        await_that(lambda: logind.delays() == ["kubelet"], WAIT_SECONDS_MAX, agent.story)
+        logind.shut_down()
+        await_that(lambda: not logind.delays(), WAIT_SECONDS_MAX, agent.story)
+        logind.call_off()
+        # A pod that begins now runs after what a removal of the ended pods' containers would have taken.
+        agent.put(pod("later", container("main", "serve", "8080")))
+        agent.wait_phase("later", "Running")
+        agent.take("later")
+        agent.wait_gone("later")
+        agent.kill()
+        containerd2.restart()
+        agent.start()
+
+        phases = {"always": "Running", "failed": "Running", "drained": "Succeeded", "once": "Succeeded"}
+        pods = {name: agent.wait_phase(name, phase) for name, phase in phases.items()}
+        shown = {name: state(pods[name], "main") for name in static}
+        assert {"always": 1, "failed": 1, "drained": 0, "once": 0} == {
+            name: one["restartCount"] for name, one in shown.items()
+        }
+        assert {"always": 0, "failed": 3} == {
+            name: shown[name]["lastState"]["terminated"]["exitCode"] for name in ("always", "failed")
+        }
+        assert {"drained": 0, "once": 0} == {
+            name: shown[name]["state"]["terminated"]["exitCode"] for name in ("drained", "once")
+        }
 
 
 def test_the_cluster_sees_a_node_that_goes_down_and_comes_back(

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Final
 
 GRACE_SECONDS_MIN = 1
 GRACE_SECONDS_DEFAULT = 30
@@ -34,10 +35,15 @@ class StopReason(Enum):
 
     REMOVED = "removed from its source"
     DELETED = "deletion was asked for"
-    DISRUPTED = "preempted, evicted, or shut down with the machine"
+    DISRUPTED = "preempted or evicted"
+    SHUT_DOWN = "ended because the machine shuts down"
     COMPLETED = "its containers ended permanently"
     ORPHANED = "no source wants it any more"
     REJECTED = "rejected by the node"
+
+
+NODE_REASONS: Final = frozenset({StopReason.DISRUPTED, StopReason.SHUT_DOWN})
+"""The reasons for which the node ends a pod that is still wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,13 +239,17 @@ def is_termination_requested(state: State | None) -> bool:
 
 
 def has_ended(state: State | None, *, synced: bool) -> bool:
-    """Whether no container of the pod will be started again: what is dead of it is needed by nobody who runs
-    (upstream: ShouldPodRuntimeBeRemoved)."""
-    return synced if state is None else isinstance(state, Terminated | Finished)
+    """Whether no container of the pod will be started again, so that its dead containers have no use (upstream:
+    ShouldPodRuntimeBeRemoved). After a shutdown of the machine the next boot counts their restarts and reads their exit
+    codes, so they have one until the pod is removed from its source."""
+    if isinstance(state, Terminated | Finished):
+        return state.deleted or state.reason is not StopReason.SHUT_DOWN
+    return state is None and synced
 
 
 def should_content_be_removed(state: State | None, *, synced: bool) -> bool:
-    """Whether the pod's containers, logs and directories may go."""
+    """Whether the pod's containers, logs and directories may go. Those of an evicted or preempted pod go at once: the
+    node is short of what they hold. Those of a pod that was shut down stay: the next boot goes on from them."""
     match state:
         case None:
             return synced

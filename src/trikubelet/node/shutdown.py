@@ -4,11 +4,16 @@
                                      each: its pods end ─► all over, with their volumes, or the group's time is
 
 A delay is asked for as soon as there is a session with who shuts the machine down, and kept while that is away: it is
-another's only when the new session has given one. What was announced while there was no session is asked for. A
-shutdown that is called off brings no pod back: they have failed, and their controllers make others. Static pods have
-no controller: they run again after the next start of the agent, or when their manifest changes. Neither the delay nor
-the pods wait for the disk: what is read and written there (``node.shutdown_record``, the machine's settings) comes
-beside them or after.
+another's only when the new session has given one. What was announced while there was no session is asked for.
+
+The containers and sandboxes of the pods stay (``core.lifecycle``): after the boot the agent continues from them, as
+after any other end. A static pod that may run again is started with its restart count, one that ended for good is not
+started.
+
+A shutdown that is called off brings no pod back: they have failed, and their controllers make others. Static pods have
+no controller: they continue at the next start of the agent, or begin anew when their manifest changes. Neither the
+delay nor the pods wait for the disk: what is read and written there (``node.shutdown_record``, the machine's settings)
+comes beside them or after.
 (upstream: nodeshutdown_manager_linux.go)
 """
 
@@ -20,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.core import node_shutdown
-from trikubelet.core.lifecycle import Finished
+from trikubelet.core.lifecycle import Finished, StopReason
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.failure_log import HOUR
@@ -199,6 +204,7 @@ class NodeShutdown:
             reason=node_shutdown.REASON,
             message=node_shutdown.MESSAGE,
             grace_seconds=node_shutdown.grace_seconds(pod, group),
+            stop_reason=StopReason.SHUT_DOWN,
         )
 
     def __repr__(self) -> str:

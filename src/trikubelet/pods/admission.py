@@ -119,6 +119,8 @@ class Admission:
             self._workers.sync(pod, create=True)
         elif self._needs_evaluation(pod):
             self._decide(pod)
+        elif self._has_ended_with_the_machine(pod.metadata.uid):
+            log.debug("Pod %s is left to the agent of the next boot: the machine shuts down", object_ref(pod))
         else:
             self._admit(pod)
 
@@ -180,6 +182,11 @@ class Admission:
         has_ended = pod.status is not None and pod.status.phase in TERMINAL
         ends = has_ended or bool(pod.metadata.deletion_timestamp)
         return not (ends or uid in self._workers or self._was_admitted(uid))
+
+    def _has_ended_with_the_machine(self, uid: str) -> bool:
+        """Whether an earlier agent ended the pod for a shutdown that still lasts, and died in the middle of it: to
+        begin with the pod would restart it."""
+        return self._shutdown.is_shutting_down and self._was_admitted(uid) and not self._runtime_pods.is_running(uid)
 
     def _was_admitted(self, uid: str) -> bool:
         """By an earlier agent."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.core.lifecycle import Finished, StopReason, Terminated, Terminating
+from trikubelet.core.lifecycle import NODE_REASONS, Finished, StopReason, Terminated, Terminating
 from trikubelet.core.names import object_ref
 from trikubelet.core.pod_status.disrupted import disrupted, failed_by_node
 from trikubelet.core.timestamps import rfc3339
@@ -45,11 +45,13 @@ class Disruptions:
         annotations: Mapping[str, str] | None = None,
         grace_seconds: int | None = None,
         is_disruption: bool = True,
+        stop_reason: StopReason = StopReason.DISRUPTED,
     ) -> bool:
         """End the pod; False for one that ends as soon already: nothing is said of it. ``condition_message``: what the
         condition DisruptionTarget says, if not the message; ``annotations``: the event's; ``grace_seconds``: None for
         the pod's own; ``is_disruption``: without that condition where not, for a pod that is itself to blame: a Job
-        must not ignore its failure as one of the node's. Never blocks."""
+        must not ignore its failure as one of the node's; ``stop_reason``: says what becomes of its containers. Never
+        blocks."""
         uid, about = pod.metadata.uid, object_ref(pod)
         worker = self._workers.worker(uid)
         if worker is None or ends_as_soon(worker.state, grace_seconds):
@@ -62,7 +64,7 @@ class Disruptions:
         else:
             status = failed_by_node(shown, now, reason=reason, message=message)
         self._statuses.publish(uid, pod, status)
-        self._workers.stop(uid, StopReason.DISRUPTED, grace_seconds)
+        self._workers.stop(uid, stop_reason, grace_seconds)
         return True
 
 
@@ -71,9 +73,7 @@ def ends_as_soon(state: State, grace_seconds: int | None) -> bool:
     match state:
         case Terminated() | Finished():
             return True
-        case Terminating(reason=StopReason.DISRUPTED):
-            return True
-        case Terminating(grace_seconds=left):
-            return grace_seconds is None or left <= grace_seconds
+        case Terminating(reason=reason, grace_seconds=left):
+            return reason in NODE_REASONS or grace_seconds is None or left <= grace_seconds
         case _:
             return False

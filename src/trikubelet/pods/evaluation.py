@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trikubelet.core.admission import admit, preemption
-from trikubelet.core.lifecycle import Finished, StopReason, Terminated, Terminating
+from trikubelet.core.lifecycle import NODE_REASONS, Finished, Terminated, Terminating
 from trikubelet.core.names import object_ref
 
 if TYPE_CHECKING:
@@ -91,7 +91,9 @@ class Evaluation:
         found = []
         for worker in self._workers:
             match worker.state:
-                case Terminated() | Finished() | Terminating(reason=StopReason.DISRUPTED):
+                case Terminated() | Finished():
+                    continue
+                case Terminating(reason=reason) if reason in NODE_REASONS:
                     continue
                 case _ if worker.pod.metadata.uid != but and self._desired.get(worker.pod.metadata.uid) is not None:
                     found.append(self._allocations.info(worker.pod))

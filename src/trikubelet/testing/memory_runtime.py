@@ -37,7 +37,7 @@ from trikubelet.testing.chance import Problems
 from trikubelet.testing.health import answers_after, is_well, split_kind, to_nobody
 from trikubelet.testing.replies import container_reply, sandbox_reply, shuffled
 from trikubelet.testing.side_by_side import statuses_side_by_side
-from trikubelet.testing.world import SIGKILL_CODE, SIGTERM_CODE
+from trikubelet.testing.world import SIGKILL_CODE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -188,7 +188,8 @@ class MemoryRuntime:
             seconds = self._world.stop_seconds(container_id, grace_seconds)
             with self.caller.until_killed():
                 await trio.sleep(seconds)
-            self._world.end(container_id, SIGKILL_CODE if math.isclose(seconds, grace_seconds) else SIGTERM_CODE)
+            is_killed = math.isclose(seconds, grace_seconds)
+            self._world.end(container_id, SIGKILL_CODE if is_killed else self._world.stop_code(container_id))
         await self.caller.is_answered("StopContainer")
 
     async def remove_container(self, container_id: str) -> None:

@@ -1,8 +1,8 @@
 """The containers of one simulated node. They live here and not in the runtime object, so they outlive the agent.
 
 What a container does is written in its command, as if it were a program: ``run`` runs until stopped, ``exit CODE
-AFTER`` ends by itself, ``stubborn`` ignores the stop signal. Nothing runs in the background: the effect of time on a
-container is computed when it is read.
+AFTER`` ends by itself, ``drains`` exits 0 when it is stopped, ``stubborn`` ignores the stop signal. Nothing runs in the
+background: the effect of time on a container is computed when it is read.
 
 The world is also the witness. It keeps a trace of everything that was done to it, and raises InvariantBroken at once
 when the agent violates a rule, whatever the seed.
@@ -278,6 +278,10 @@ class World:
         """How long the container will take to stop."""
         command = self._container(container_id).config.command or ("run",)
         return float(grace_seconds) if command[0] == "stubborn" else min(0.2, grace_seconds)
+
+    def stop_code(self, container_id: str) -> int:
+        """What the container exits with when the stop signal ends it."""
+        return 0 if self._container(container_id).config.command[:1] == ("drains",) else SIGTERM_CODE
 
     def end(self, container_id: str, exit_code: int) -> None:
         """The container ends now, if it runs."""

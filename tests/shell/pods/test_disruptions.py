@@ -57,6 +57,7 @@ async def test_a_pod_is_disrupted_once_and_not_when_it_ends_already(
         (Terminating(30, StopReason.REMOVED), 1, False),
         (Terminating(30, StopReason.REMOVED), 30, True),
         (Terminating(30, StopReason.DISRUPTED), 1, True),
+        (Terminating(30, StopReason.SHUT_DOWN), 1, True),
         (Terminated(StopReason.REMOVED), 1, True),
         (Finished(StopReason.REMOVED), 1, True),
     ],
