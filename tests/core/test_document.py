@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from drawn_examples import examples
 from trikubelet.core.document import Document, parse_documents
-from trikubelet.core.document.record import DEPTH_MAX, item_path, member_path, path_of, place_of
+from trikubelet.core.document.record import DEPTH_MAX
+from trikubelet.core.field_path import item_path, member_path, path_of, place_of
 
 SCALARS = (
     st.none()

@@ -19,7 +19,8 @@ import trio
 
 from trikubelet import __version__
 from trikubelet.app import compose, doctor, supervise
-from trikubelet.app.flags import build_parser, parse_agent_flags
+from trikubelet.app.flags import build_parser, parse_agent_flags, written_again
+from trikubelet.app.last_start import record_start, this_start
 from trikubelet.app.lock import LockFile, RootLock
 from trikubelet.app.root_dir import bind_to_runtime
 from trikubelet.app.settings import Surroundings, load_settings
@@ -62,6 +63,7 @@ def run_agent(argv: Sequence[str]) -> int:
         found = compose.find_access(settings)
         with RootLock(settings.root_dir):
             bind_to_runtime(settings.root_dir, settings.runtime.endpoint)
+            record_start(settings.root_dir, this_start(sys.argv[0], written_again(argv), os.environ))
             main = partial(_main, settings, lambda: handler.problem, found)
             seconds_max = bounds_of(settings.configuration).stop_seconds_max
             return supervise.run(main, checks=_vital, status=_status, stop_seconds_max=seconds_max)

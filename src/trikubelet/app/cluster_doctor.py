@@ -16,13 +16,13 @@ import trio
 from trikubelet.app.access import client_certificate, connect, find_access, shown_certificate
 from trikubelet.core.doctor import RIGHTS, Renewal, judge_certificate, judge_rights
 from trikubelet.core.doctor.cluster import CERTIFICATE, RIGHTS_CHECK
-from trikubelet.core.doctor.finding import error, warning
 from trikubelet.host.clock import SystemClock
 from trikubelet.model.api import SELF_ACCESS_REVIEWS
 from trikubelet.model.api_errors import ApiError, Forbidden, NothingToShow, Unauthorized
 from trikubelet.model.certificates import CertificateUnusable
 from trikubelet.model.decoding import read_item
 from trikubelet.model.errors import StartFailed
+from trikubelet.model.finding import error, warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

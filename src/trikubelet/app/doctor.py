@@ -20,7 +20,6 @@ from trikubelet.app.endpoint import INSIDE
 from trikubelet.app.settings import KUBECTL_ADDRESS
 from trikubelet.core import compiled, doctor
 from trikubelet.core.doctor import Renewal
-from trikubelet.core.doctor.finding import good, warning
 from trikubelet.core.doctor.machine import PORT, PROGRAM
 from trikubelet.core.doctor.runtime import RUNTIME
 from trikubelet.core.x509 import read_certificate
@@ -37,6 +36,7 @@ from trikubelet.kit.unix_socket import connect_unix
 from trikubelet.kube.file_content import FILE_BYTES_MAX
 from trikubelet.model.certificates import SELF_SIGNED_NAMES
 from trikubelet.model.errors import StartFailed
+from trikubelet.model.finding import good, warning
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeUnavailable
 
 if TYPE_CHECKING:

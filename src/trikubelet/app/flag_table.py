@@ -16,6 +16,7 @@ class Form(Enum):
     """How a flag's value is written. The value is the placeholder in the help."""
 
     TEXT = "TEXT"
+    PATH = "PATH"
     BOOL = "true|false"
     INT = "N"
     FLOAT = "N.N"
@@ -61,10 +62,10 @@ class Flag:
 
 
 def _own() -> list[Flag]:
-    t, b, i, ls = Form.TEXT, Form.BOOL, Form.INT, Form.LIST
+    t, b, i, ls, p = Form.TEXT, Form.BOOL, Form.INT, Form.LIST, Form.PATH
     g = Group
     return [
-        Flag("pod-manifest-path", t, g.PODS, "directory or file of static pods", "staticPodPath"),
+        Flag("pod-manifest-path", p, g.PODS, "directory or file of static pods", "staticPodPath"),
         Flag("manifest-url", t, g.PODS, "URL of static pods", "staticPodURL"),
         Flag("manifest-url-header", Form.HEADERS, g.PODS, "headers for it; may be repeated", "staticPodURLHeader"),
         Flag("standalone", b, g.PODS, "no API server is wanted: static pods only; refused beside --kubeconfig"),
@@ -72,7 +73,7 @@ def _own() -> list[Flag]:
         Flag("node-ip", ls, g.NODE, "the node's address, one of each family, or :: (default: by DNS or routes)"),
         Flag("cluster-dns", ls, g.NODE, "name servers of pods", "clusterDNS"),
         Flag("cluster-domain", t, g.NODE, "DNS domain of the cluster", "clusterDomain"),
-        Flag("resolv-conf", t, g.NODE, "the resolv.conf pods inherit; empty for none", "resolvConf"),
+        Flag("resolv-conf", p, g.NODE, "the resolv.conf pods inherit; empty for none", "resolvConf"),
         Flag("cgroup-driver", t, g.NODE, "cgroupfs or systemd", "cgroupDriver"),
         Flag(
             "container-runtime-endpoint",
@@ -91,10 +92,10 @@ def _own() -> list[Flag]:
             g.RUNTIME,
             "longest message from it, in MiB: 16 (the default) to 256; its own limit is set in its own configuration",
         ),
-        Flag("kubeconfig", t, g.API, "how to reach the API server; without it the agent runs standalone"),
+        Flag("kubeconfig", p, g.API, "how to reach the API server; without it the agent runs standalone"),
         Flag(
             "bootstrap-kubeconfig",
-            t,
+            p,
             g.API,
             "one with a token, to make --kubeconfig of if that is missing",
         ),
@@ -108,19 +109,19 @@ def _own() -> list[Flag]:
         Flag(
             "kubectl-port", i, g.API, "without an API server: a port on 127.0.0.1 for kubectl, which may read; 0: none"
         ),
-        Flag("config", t, g.PLACES, "KubeletConfiguration file"),
-        Flag("config-dir", t, g.PLACES, "drop-ins (*.conf), laid over it in the order of their names"),
-        Flag("root-dir", t, g.PLACES, "state of the agent and its pods"),
-        Flag("cert-dir", t, g.PLACES, "certificates (default: pki in the root directory)"),
-        Flag("image-credential-provider-config", t, g.PLACES, "credential plugins for images: a file, or a directory"),
-        Flag("image-credential-provider-bin-dir", t, g.PLACES, "where the plugins are"),
+        Flag("config", p, g.PLACES, "KubeletConfiguration file"),
+        Flag("config-dir", p, g.PLACES, "drop-ins (*.conf), laid over it in the order of their names"),
+        Flag("root-dir", p, g.PLACES, "state of the agent and its pods"),
+        Flag("cert-dir", p, g.PLACES, "certificates (default: pki in the root directory)"),
+        Flag("image-credential-provider-config", p, g.PLACES, "credential plugins for images: a file, or a directory"),
+        Flag("image-credential-provider-bin-dir", p, g.PLACES, "where the plugins are"),
         Flag("v", i, g.LOGS, "verbosity: 2 tells an operator what matters, 4 what it is made of", "logging.verbosity"),
         Flag("vmodule", Form.MODULES, g.LOGS, "verbosity of source files by pattern", "logging.vmodule"),
         Flag("logging-format", t, g.LOGS, "text or json", "logging.format"),
         Flag("feature-gates", Form.GATES, g.PROCESS, "switch features; adds to those in files", "featureGates"),
         Flag("healthz-port", i, g.PROCESS, "port of /healthz; 0 turns it off", "healthzPort"),
         Flag("healthz-bind-address", t, g.PROCESS, "address of /healthz", "healthzBindAddress"),
-        Flag("lock-file", t, g.PROCESS, "wait for this lock before starting, besides the root directory's own"),
+        Flag("lock-file", p, g.PROCESS, "wait for this lock before starting, besides the root directory's own"),
         Flag("exit-on-lock-contention", b, g.PROCESS, "end when somebody else opens --lock-file"),
         Flag("version", b, g.PROCESS, "print the version and end"),
         Flag("help", b, g.PROCESS, "print this and end"),
@@ -138,7 +139,7 @@ authorization-webhook-cache-authorized-ttl DURATION authorization.webhook.cacheA
 authorization-webhook-cache-unauthorized-ttl DURATION authorization.webhook.cacheUnauthorizedTTL
 cgroup-root TEXT cgroupRoot
 cgroups-per-qos BOOL cgroupsPerQOS
-client-ca-file TEXT authentication.x509.clientCAFile
+client-ca-file PATH authentication.x509.clientCAFile
 container-log-max-files INT containerLogMaxFiles
 container-log-max-size TEXT containerLogMaxSize
 contention-profiling BOOL enableContentionProfiling
@@ -213,14 +214,14 @@ sync-frequency DURATION syncFrequency
 system-cgroups TEXT systemCgroups
 system-reserved MAP systemReserved
 system-reserved-cgroup TEXT systemReservedCgroup
-tls-cert-file TEXT tlsCertFile
+tls-cert-file PATH tlsCertFile
 tls-cipher-suites LIST tlsCipherSuites
 tls-min-version TEXT tlsMinVersion
-tls-private-key-file TEXT tlsPrivateKeyFile
+tls-private-key-file PATH tlsPrivateKeyFile
 topology-manager-policy TEXT topologyManagerPolicy
 topology-manager-policy-options MAP topologyManagerPolicyOptions
 topology-manager-scope TEXT topologyManagerScope
-volume-plugin-dir TEXT volumePluginDir
+volume-plugin-dir PATH volumePluginDir
 volume-stats-agg-period DURATION volumeStatsAggPeriod
 """
 

@@ -123,6 +123,7 @@ def _gates(texts: Sequence[str]) -> dict[str, bool]:
 
 _READERS: Final[dict[Form, Callable[[Sequence[str]], Any]]] = {
     Form.TEXT: _text,
+    Form.PATH: _text,
     Form.BOOL: _bool,
     Form.INT: _int,
     Form.FLOAT: _float,

@@ -11,14 +11,17 @@ fault, so it writes the help here and does not parse. What the values mean, and 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal
 
 from trikubelet.app.flag_table import FLAGS, Flag, Form, Group
 from trikubelet.app.flag_values import read
 from trikubelet.core.configuration import FieldSetting
-from trikubelet.core.document.record import place_of
+from trikubelet.core.field_path import place_of
+from trikubelet.core.masking import MASK, mask_url
 from trikubelet.model.faults import Fault, nearest
 
 if TYPE_CHECKING:
@@ -84,6 +87,25 @@ def said_by_flags_alone(flags: AgentFlags) -> dict[str, str]:
         if name in FLAGS and value != getattr(default, one.name):
             found[f"--{name}"] = _written(value)
     return found
+
+
+def written_again(argv: Sequence[str]) -> list[str]:
+    """The flags as they can be typed again from any directory: ``--name=value`` each, paths absolute, and ``<masked>``
+    in place of the secrets: the values of headers, and what may be a password or a token in a URL."""
+    return [
+        f"--{name}" if (text, FLAGS[name].form) == ("true", Form.BOOL) else f"--{name}={text}"
+        for name, texts in _texts(argv, []).items()
+        for text in (_typed_again(FLAGS[name].form, one) for one in texts)
+    ]
+
+
+def _typed_again(form: Form, text: str) -> str:
+    if form is Form.PATH and text and not text.startswith("/"):
+        with suppress(OSError):  # the working directory is gone
+            return os.path.join(os.getcwd(), text)
+    if form is Form.HEADERS:
+        return ",".join(f"{one.partition(':')[0]}:{MASK}" for one in text.split(","))
+    return mask_url(text) if "://" in text and not text.startswith("unix:") else text
 
 
 def _written(value: object) -> str:

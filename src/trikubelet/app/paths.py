@@ -30,6 +30,8 @@ _NAME = "trikubelet"
 ROOT_MANIFESTS = Path("/etc/kubernetes/manifests")
 RUNTIME_RECORD = "runtime-endpoint"
 """In the root directory of an agent that has started once (``app.root_dir``)."""
+START_RECORD = "last-start.json"
+"""The same, with its command line (``app.last_start``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from trikubelet.app.paths import RUNTIME_RECORD, places_for
+from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed, Misunderstood
 from trikubelet.cli.terminal import in_a_cell
-from trikubelet.core.doctor.finding import Finding
 from trikubelet.core.kubectl.pod_row import in_order
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.faults import nearest
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from trikubelet.app.paths import Places
     from trikubelet.app.settings import Settings
-    from trikubelet.cli.client import AgentClient
 
 DEFAULT_NAMESPACE = "default"
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -60,12 +59,6 @@ class Images(msgspec.Struct, frozen=True):
     """What ``/images`` answers."""
 
     images: tuple[ImageNote, ...]
-
-
-class Examined(msgspec.Struct, frozen=True):
-    """What ``/doctor`` answers."""
-
-    findings: tuple[Finding, ...]
 
 
 class Restarting(msgspec.Struct, frozen=True):
@@ -145,6 +138,11 @@ def settings_of(flags: Sequence[str], root_dir: str | None = None) -> Settings:
         raise (Misunderstood if read.faults or read.show else CommandFailed)(str(error)) from error
 
 
+def agent_of(args: argparse.Namespace) -> AgentClient:
+    """A client of the agent that the options find. Raises CommandFailed."""
+    return AgentClient(socket_path(args), None if args.socket else places_of(args).root_dir)
+
+
 def socket_path(args: argparse.Namespace) -> str:
     """Where the agent is to be asked. Raises CommandFailed."""
     return str(args.socket or places_of(args).run_dir / SOCKET_NAME)
@@ -170,12 +168,12 @@ def now_ns() -> int:
 
 async def pods(agent: AgentClient) -> list[Pod]:
     """Every pod of the node, in order."""
-    return in_order(_decode(await agent.get("/pods"), Items).items)
+    return in_order(decode(await agent.get("/pods"), Items).items)
 
 
 async def events(agent: AgentClient) -> list[Event]:
     """The node's events, last seen longest ago first."""
-    found = _decode(await agent.get("/events"), EventItems).items
+    found = decode(await agent.get("/events"), EventItems).items
     return sorted(found, key=lambda event: event.last_timestamp)
 
 
@@ -197,7 +195,7 @@ async def pod_changes(agent: AgentClient) -> AsyncGenerator[AsyncIterator[Change
         async for part in parts:
             *whole, torn = (torn + part).split(b"\n")
             for line in whole:
-                yield _decode(line, Change)
+                yield decode(line, Change)
 
     async with agent.stream("/pods", {"watch": "true"}) as parts:
         yield changes(parts)
@@ -205,22 +203,22 @@ async def pod_changes(agent: AgentClient) -> AsyncGenerator[AsyncIterator[Change
 
 async def nodes(agent: AgentClient) -> tuple[Node, ...]:
     """This node, as the API has it."""
-    return _decode(await agent.get("/nodes"), NodeItems).items
+    return decode(await agent.get("/nodes"), NodeItems).items
 
 
 async def images(agent: AgentClient) -> tuple[ImageNote, ...]:
     """The images the runtime has."""
-    return _decode(await agent.get("/images"), Images).images
+    return decode(await agent.get("/images"), Images).images
 
 
 async def used(agent: AgentClient) -> Summary:
     """What node, pods and containers use of processors and memory."""
-    return _decode(await agent.get("/stats/summary", {"only_cpu_and_memory": "true"}), Summary)
+    return decode(await agent.get("/stats/summary", {"only_cpu_and_memory": "true"}), Summary)
 
 
 async def configuration(agent: AgentClient) -> ConfigNote:
     """What the agent runs with."""
-    return _decode(await agent.get("/config"), ConfigNote)
+    return decode(await agent.get("/config"), ConfigNote)
 
 
 async def kubeconfig(agent: AgentClient) -> bytes:
@@ -232,33 +230,29 @@ async def restart(agent: AgentClient, namespace: str, name: str, container: str)
     """Request a restart of a pod's containers, or of one. Return the runtime's ids of the runs that will be stopped, by
     the names of the containers."""
     query = {"container": container} if container else None
-    return _decode(await agent.post(f"/restart/{namespace}/{name}", query), Restarting).runs
-
-
-async def findings(agent: AgentClient) -> tuple[Finding, ...]:
-    """What the agent's doctor finds."""
-    return _decode(await agent.get("/doctor"), Examined).findings
+    return decode(await agent.post(f"/restart/{namespace}/{name}", query), Restarting).runs
 
 
 async def faults(agent: AgentClient) -> tuple[ManifestFault, ...]:
     """What is wrong with the manifests."""
-    return _decode(await agent.get("/faults"), Faults).faults
+    return decode(await agent.get("/faults"), Faults).faults
 
 
 async def node(agent: AgentClient) -> NodeNote:
     """How the node itself is."""
-    return _decode(await agent.get("/node"), NodeNote)
+    return decode(await agent.get("/node"), NodeNote)
 
 
 async def work(agent: AgentClient) -> dict[str, PodWork]:
     """What the agent is doing, by the pod's UID."""
-    return {one.uid: one for one in _decode(await agent.get("/work"), Work).pods}
+    return {one.uid: one for one in decode(await agent.get("/work"), Work).pods}
 
 
 T = TypeVar("T")
 
 
-def _decode(body: bytes, kind: type[T]) -> T:
+def decode(body: bytes, kind: type[T]) -> T:
+    """The answer as that kind of record. Raises CommandFailed."""
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:

@@ -2,32 +2,29 @@
 
 A person reads every error here at a terminal, so each says what to do: no agent is there, the one that is does not
 answer, the socket is another user's, or what the agent itself objected to. Small on purpose: ``get pods`` should not
-wait for an HTTP library to load.
+wait for an HTTP library or an event loop to load.
 """
 
 from __future__ import annotations
 
 import os
-import pwd
-import socket
-import struct
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 import h11
-import trio
 
+from trikubelet.cli.connection import connect
 from trikubelet.cli.failed import CommandFailed, Misunderstood
-from trikubelet.core.remote_command import spdy_headers
-from trikubelet.kit.unix_socket import connect_unix
-from trikubelet.server.runtime_stream import Declined, change_protocol
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from trio.abc import Stream
+
+    from trikubelet.cli.connection import Connection
 
 _RECEIVE_BYTES = 64 * 1024
 ANSWER_SECONDS_MAX = 10.0
@@ -37,8 +34,6 @@ FETCHED_SECONDS_MAX = 30.0
 """The same where the agent asks the runtime or a disk first, with deadlines of its own."""
 _FETCHED = ("/doctor", "/images", "/logs/", "/nodes", "/stats/")
 BODY_BYTES_MAX = 256 * 1024 * 1024
-_CREDENTIALS = struct.Struct("3i")
-"""Of the process at the other end: its id, which is 0 in another PID namespace, its user and its group."""
 
 
 class NoAgent(CommandFailed):
@@ -62,10 +57,12 @@ class AgentObjects(CommandFailed):
 
 
 class AgentClient:
-    """The agent behind one socket. Owns nothing: each request is a connection of its own."""
+    """The agent behind one socket. Owns nothing: each request is a connection of its own. ``root_dir``: the agent's,
+    where it is known; what was last started there is named where no agent answers."""
 
-    def __init__(self, socket_path: str) -> None:
+    def __init__(self, socket_path: str, root_dir: Path | None = None) -> None:
         self.socket_path = socket_path
+        self._root_dir = root_dir
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """The whole answer at ``path``. Raises NoAgent, AgentSilent, NotAllowed or AgentObjects."""
@@ -93,12 +90,14 @@ class AgentClient:
     ) -> AsyncGenerator[_Wire, None]:
         """The answer at ``path`` as it comes, for as long as the block lasts. Raises as ``get`` does."""
         target = _target(path, query)
-        async with await self._connect() as stream:
-            wire = _Wire(
-                stream, self.socket_path, FETCHED_SECONDS_MAX if path.startswith(_FETCHED) else ANSWER_SECONDS_MAX
-            )
+        seconds_max = FETCHED_SECONDS_MAX if path.startswith(_FETCHED) else ANSWER_SECONDS_MAX
+        async with self._connected() as connection:
+            wire = _Wire(connection, self.socket_path, seconds_max)
             with wire.soon_enough():
-                status = await wire.ask(method, target)
+                try:
+                    status = await wire.ask(method, target)
+                except ConnectionError as error:
+                    raise self._no_agent() from error
                 if status >= 400:
                     said = b"".join([part async for part in wire]).decode(errors="replace").strip()
                     raise AgentObjects(status, said or f"the agent answered {status}")
@@ -110,31 +109,47 @@ class AgentClient:
     ) -> AsyncGenerator[Stream, None]:
         """A conversation in SPDY/3.1, with a protocol within it, for as long as the block lasts. Raises as ``get``
         does."""
-        target = _target(path, query)
-        headers = [("host", "trikubelet"), *spdy_headers(protocol)]
-        async with await self._connect() as stream:
-            with _soon_enough(stream, self.socket_path, FETCHED_SECONDS_MAX):
-                try:
-                    agreed = await change_protocol(stream, h11.Request(method="POST", target=target, headers=headers))
-                except Declined as declined:
-                    said = declined.response.body
-                    message = said.decode(errors="replace").strip() if isinstance(said, bytes) else ""
-                    raise AgentObjects(declined.response.status, message) from declined
-                except (h11.RemoteProtocolError, trio.BrokenResourceError) as error:
-                    raise NoAgent(f"what answers at {self.socket_path} is no trikubelet: {error}") from error
-            yield agreed.stream
+        from trikubelet.cli.spdy_client import spdy_conversation  # noqa: PLC0415 - it takes Trio
 
-    async def _connect(self) -> trio.SocketStream:
+        target = _target(path, query)
+        async with (
+            self._connected() as connection,
+            spdy_conversation(connection, self.socket_path, target, protocol) as stream,
+        ):
+            yield stream
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncGenerator[Connection, None]:
         try:
-            return await connect_unix(self.socket_path)
+            connection = await connect(self.socket_path)
         except PermissionError as error:
             raise NotAllowed(self._who_may()) from error
         except BlockingIOError as error:  # it listens, or there would be no queue
             raise AgentSilent(_silent(f"the agent at {self.socket_path}", error.strerror or str(error))) from error
         except OSError as error:
-            raise NoAgent(no_agent(self.socket_path)) from error
+            raise self._no_agent() from error
+        try:
+            yield connection
+        finally:
+            await connection.aclose()
+
+    def _no_agent(self) -> NoAgent:
+        """What to report where no agent answers."""
+        return NoAgent(f"no trikubelet answers at {self.socket_path}: is the agent running? ({self._remedy()})")
+
+    def _remedy(self) -> str:
+        from trikubelet.app.last_start import last_start  # noqa: PLC0415 - only where no agent answers
+
+        root_dir = self._root_dir or Path(self.socket_path).parent
+        elsewhere = "name another agent's with --root-dir or --socket"
+        if (start := last_start(root_dir)) is not None:
+            return f"{start.advice}; or {elsewhere}"
+        roots = "" if os.geteuid() == 0 else "; use sudo to ask root's agent"
+        return f"`trikubelet help agent` lists the flags to start one with{roots}; or {elsewhere}"
 
     def _who_may(self) -> str:
+        import pwd  # noqa: PLC0415 - only of a socket that may not be opened
+
         try:
             uid = os.stat(self.socket_path).st_uid
             owner = pwd.getpwuid(uid).pw_name
@@ -152,26 +167,15 @@ def _target(path: str, query: Mapping[str, str] | Sequence[tuple[str, str]] | No
         raise Misunderstood(f"{os.fsencode(error.object)!r} is not UTF-8: the agent cannot be asked with it") from error
 
 
-def no_agent(socket_path: str) -> str:
-    """What to say when nobody answers."""
-    roots = "" if os.geteuid() == 0 else ", ask root's with sudo"
-    return (
-        f"no trikubelet answers at {socket_path}: is the agent running?"
-        f" (start it with `trikubelet`{roots}, or say where it keeps its files with --root-dir or --socket)"
-    )
-
-
 @contextmanager
-def _soon_enough(stream: trio.SocketStream, socket_path: str, seconds_max: float) -> Iterator[None]:
+def in_time(connection: Connection, socket_path: str, seconds_max: float) -> Iterator[None]:
     """A deadline for an agent that took the connection and says nothing. The kernel takes it for one that is stopped,
-    too."""
+    too. Raises AgentSilent."""
     try:
-        with trio.fail_after(seconds_max):
+        with connection.within(seconds_max):
             yield
-    except trio.TooSlowError as error:
-        process, _, _ = _CREDENTIALS.unpack(
-            stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        )
+    except TimeoutError as error:
+        process = connection.peer()
         agent = f"the agent (process {process}) at {socket_path}" if process else f"the agent at {socket_path}"
         raise AgentSilent(_silent(agent, f"{seconds_max:g} seconds of silence")) from error
 
@@ -183,24 +187,22 @@ def _silent(agent: str, how: str) -> str:
 class _Wire:
     """One request and its answer. Iterating gives the parts of the body."""
 
-    def __init__(self, stream: trio.SocketStream, socket_path: str, seconds_max: float) -> None:
-        self._stream = stream
+    def __init__(self, connection: Connection, socket_path: str, seconds_max: float) -> None:
+        self._connection = connection
         self._path = socket_path
         self._seconds_max = seconds_max
         self._h11 = h11.Connection(h11.CLIENT)
 
     def soon_enough(self) -> AbstractContextManager[None]:
         """A deadline for what is awaited in the block. Raises AgentSilent."""
-        return _soon_enough(self._stream, self._path, self._seconds_max)
+        return in_time(self._connection, self._path, self._seconds_max)
 
     async def ask(self, method: str, target: str) -> int:
-        """Send the request and wait for the head of the answer; its status."""
+        """Send the request and wait for the head of the answer; its status. Raises ConnectionError where it cannot be
+        sent."""
         headers = [("host", "trikubelet"), ("connection", "close")]
         asked = self._h11.send(h11.Request(method=method, target=target, headers=headers))
-        try:
-            await self._stream.send_all((asked or b"") + (self._h11.send(h11.EndOfMessage()) or b""))
-        except trio.BrokenResourceError as error:
-            raise NoAgent(no_agent(self._path)) from error
+        await self._connection.send_all((asked or b"") + (self._h11.send(h11.EndOfMessage()) or b""))
         while not isinstance(event := await self._event(), h11.Response):
             if not isinstance(event, h11.InformationalResponse):
                 raise NoAgent(f"what answers at {self._path} is no trikubelet")
@@ -218,7 +220,7 @@ class _Wire:
     async def _event(self) -> object:
         try:
             while (event := self._h11.next_event()) is h11.NEED_DATA:
-                self._h11.receive_data(bytes(await self._stream.receive_some(_RECEIVE_BYTES)))
-        except (h11.RemoteProtocolError, trio.BrokenResourceError) as error:
+                self._h11.receive_data(await self._connection.receive_some(_RECEIVE_BYTES))
+        except (h11.RemoteProtocolError, ConnectionError) as error:
             raise NoAgent(f"the trikubelet at {self._path} went away in the middle of its answer") from error
         return event

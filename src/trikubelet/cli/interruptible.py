@@ -1,4 +1,4 @@
-"""Commands that Ctrl-C ends in order.
+"""Commands that run in Trio, and that Ctrl-C ends in order.
 
 Python raises KeyboardInterrupt wherever the program is just then, also half-way through entering a lock or a
 connection, and what was half entered may fail when it is left. Here the first Ctrl-C cancels: everything ends at its
@@ -10,8 +10,6 @@ from __future__ import annotations
 import signal
 import threading
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
-
-import trio
 
 from trikubelet.cli.failed import CommandFailed
 
@@ -26,6 +24,8 @@ Ts = TypeVarTuple("Ts")
 def run(work: Callable[[*Ts], Awaitable[T]], *arguments: *Ts) -> T:
     """Do it in Trio; what it returns. Raises what it raises, and KeyboardInterrupt where it was interrupted: what fails
     then fails because of that."""
+    import trio  # noqa: PLC0415 - some commands import this module and run in Trio only with some flags
+
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return trio.run(_awaited, work, *arguments)  # it is ignored, as for what a shell has in the background

@@ -1,7 +1,10 @@
 """The command line: ``trikubelet [flags]`` is the agent, ``trikubelet VERB …`` asks about one.
 
-Started as a kubelet is, by a service manager with nothing but flags, it is one. A first argument that is no flag is a
-verb. The verbs are those of ``cli.verbs``.
+Started as a kubelet is, by a service manager or with nothing but flags, it is one, also under the name ``kubelet``. A
+first argument that is no flag is a verb; the verbs are those of ``cli.verbs``. Without any argument, at a terminal, it
+prints its help: an agent with the default flags is a kubelet in /var/lib/kubelet, and nobody expects a command that is
+typed bare to be one. The unit of the package ``trikubelet-kubelet`` starts ``kubelet`` without arguments, and has no
+terminal.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ def _code_of(ended: SystemExit) -> int:
 
 def _dispatch(arguments: list[str]) -> int:
     match arguments:
+        case [] if _is_typed():
+            return _said(_nothing_given)
         case ["--version", *_]:
             return _said(partial(_verb, "version", []))
         case ["help", "agent", *_]:
@@ -57,6 +62,17 @@ def _dispatch(arguments: list[str]) -> int:
         case _:
             behind = _verb_behind_flags(arguments)
             return _agent(arguments) if behind is None else _misplaced(behind)
+
+
+def _is_typed() -> bool:
+    """Whether a person started this: standard input or output is a terminal."""
+    return any(os.isatty(number) for number in (0, 1))
+
+
+def _nothing_given() -> int:
+    print(overview(), file=sys.stderr)
+    print("\nerror: missing command, or flags of the agent (`trikubelet help agent` lists them)", file=sys.stderr)
+    return EXIT_MISUNDERSTOOD
 
 
 def give_standard_files() -> None:
@@ -81,7 +97,7 @@ def overview() -> str:
     verbs = "\n".join(f"  {verb:{width}}{what}" for verb, what in VERBS.items())
     return (
         "trikubelet runs the pods of this machine, from manifests or for an API server.\n\n"
-        "  trikubelet [flags]            run the agent; `trikubelet help agent` lists the flags\n"
+        "  trikubelet FLAGS              run the agent; `trikubelet help agent` lists the flags\n"
         "  trikubelet VERB …             ask about it; `trikubelet help VERB` tells more\n\n"
         f"Verbs:\n{verbs}"
     )

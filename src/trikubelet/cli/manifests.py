@@ -7,8 +7,8 @@ import socket
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from trikubelet.cli import asking, interruptible
-from trikubelet.cli.client import AgentClient, AgentSilent, NoAgent
+from trikubelet.cli import asking, blocking
+from trikubelet.cli.client import AgentSilent, NoAgent
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.manifest_directory import Given, ManifestDirectory, carry_out, locked
 from trikubelet.cli.terminal import in_a_cell
@@ -35,7 +35,7 @@ def directory(args: argparse.Namespace) -> tuple[str, str]:
         place, node = args.to, socket.gethostname().lower()
     else:
         try:
-            note = interruptible.run(asking.configuration, AgentClient(asking.socket_path(args)))
+            note = blocking.run(asking.configuration, asking.agent_of(args))
         except (NoAgent, AgentSilent) as error:
             raise CommandFailed(f"{error}; or name the directory of manifests: --to") from error
         place, node = note.manifests, note.node_name

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.core.jsonpath import OutOfBounds, parse_template, render
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,6 +46,8 @@ def read_output(said: str) -> Output:
         raise ArgumentTypeError(f"{said!r} is none of {', '.join(_FORMS)} and jsonpath=TEMPLATE")
     if not template:
         raise ArgumentTypeError("template format specified but no template given: write jsonpath=TEMPLATE")
+    from trikubelet.core.jsonpath import parse_template  # noqa: PLC0415 - only a template needs it
+
     try:
         return Output(JSONPATH, parse_template(template))
     except ValueError as wrong:
@@ -67,6 +68,8 @@ def show(whole: Any, names: Iterable[str], output: Output) -> None:
     elif output.form == JSON:
         print(json.dumps(msgspec.to_builtins(whole), indent=4, sort_keys=True, ensure_ascii=False))
     elif output.form == JSONPATH:
+        from trikubelet.core.jsonpath import OutOfBounds, render  # noqa: PLC0415 - only a template needs it
+
         try:
             print(render(output.template, msgspec.to_builtins(whole)), end="")
         except OutOfBounds as error:

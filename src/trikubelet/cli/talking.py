@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.cli import asking
-from trikubelet.cli.client import AgentClient, AgentObjects
+from trikubelet.cli.client import AgentObjects
 from trikubelet.cli.container_state import explained
 from trikubelet.cli.remote_process import of_this_process, raw_terminal
 from trikubelet.core.names import with_ephemeral
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from trio.abc import Stream
 
+    from trikubelet.cli.client import AgentClient
     from trikubelet.model import k8s
 
 ATTACH: Final = "attach"
@@ -37,7 +38,7 @@ def add_talking_options(parser: argparse.ArgumentParser) -> None:
 
 async def talk(args: argparse.Namespace, way: str, command: Sequence[str] = ()) -> int:
     """Talk until the process ends; its exit code. ``way``: ``exec`` or ``attach``. Raises CommandFailed."""
-    agent = AgentClient(asking.socket_path(args))
+    agent = asking.agent_of(args)
     pod = await asking.pod_named(agent, args.namespace, asking.bare_name(args.pod))
     container = args.container or asking.default_container(pod)
     stdin, tty = args.stdin, args.tty

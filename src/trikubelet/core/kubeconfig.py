@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from trikubelet.core.document import Document, parse_documents
-from trikubelet.core.document.record import item_path, member_path, place_of
+from trikubelet.core.field_path import item_path, member_path, place_of
 from trikubelet.core.manifest.problem import Problem, duplicate, invalid, not_found, required, unsupported
 from trikubelet.core.structure import UNKNOWN_FIELD, examine
 from trikubelet.model.faults import Fault

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NewType, Typ
 
 import msgspec
 
-from trikubelet.core.document.record import item_path, member_path
 from trikubelet.core.document.shown import shown
+from trikubelet.core.field_path import item_path, member_path
 from trikubelet.model.faults import Fault, nearest
 from trikubelet.model.scalar import Scalar
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trikubelet.core.client_certificate import counts_as_held, shows_own
-from trikubelet.core.document.record import member_path
+from trikubelet.core.field_path import member_path
 from trikubelet.core.x509 import certificate_texts, read_certificate
 from trikubelet.kube.file_content import FileContent
 from trikubelet.kube.key_pair import joined, read_pair, show

@@ -25,6 +25,7 @@ from shell.portkit import full_queue
 from trikubelet.app import cluster_doctor, compose, doctor
 from trikubelet.app.access import Found, find_access
 from trikubelet.app.flags import parse_agent_flags
+from trikubelet.app.last_start import LastStart, record_start
 from trikubelet.app.paths import RUNTIME_RECORD, places_for
 from trikubelet.app.settings import Settings, Surroundings, load_settings
 from trikubelet.cli.main import main
@@ -518,3 +519,41 @@ def test_where_no_agent_answers_that_is_the_first_finding_and_what_is_looked_at_
 
     assert 1 == main(["doctor", f"--root-dir={tmp_path}", "-q", "-o", "json"])
     assert ["agent"] == [one["check"] for one in json.loads(capsys.readouterr().out)]
+
+
+def test_where_no_agent_answers_what_one_like_the_last_would_find_is_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Settings] = []
+
+    async def examine(of: Settings, *, running: bool) -> list[Finding]:
+        await trio.lowlevel.checkpoint()
+        looked.append(of)
+        return FINDINGS[:1]
+
+    monkeypatch.setattr(doctor, "examine", examine)
+    flags = ["--container-runtime-endpoint=fake:", "--hostname-override=n7", f"--root-dir={tmp_path}"]
+    secret = "--manifest-url-header=Authorization:<masked>"
+    record_start(tmp_path, LastStart(("trikubelet",), (*flags, secret)))
+
+    assert 1 == main(["doctor", f"--root-dir={tmp_path}"])
+    nobody, remedy, *_ = capsys.readouterr().out.splitlines()
+    assert f"below is what one with {' '.join(flags)} would find" in nobody
+    assert f"start it again with: `trikubelet {' '.join(flags)} '{secret}'`, with the secrets in" in remedy
+    assert ["n7"] == [of.node_name for of in looked]
+
+
+def test_flags_of_the_last_agent_that_are_wrong_by_now_are_a_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def examine(_of: Settings, *, running: bool) -> list[Finding]:
+        await trio.lowlevel.checkpoint()
+        return FINDINGS[:1]
+
+    monkeypatch.setattr(doctor, "examine", examine)
+    record_start(tmp_path, LastStart(("trikubelet",), (f"--config={tmp_path}/none", "--standalone")))
+
+    assert 1 == main(["doctor", f"--root-dir={tmp_path}"])
+    nobody, _, unable, *_ = capsys.readouterr().out.splitlines()
+    assert "below is what one with --standalone would find" in nobody
+    assert f"error    flags, files  {tmp_path}/none: cannot be read: No such file or directory" == unable

@@ -132,7 +132,7 @@ def test_all_faults_come_at_once_with_the_nearest_names() -> None:
         '--max-pod: unknown flag (did you mean "--max-pods"?)',
         "--nope: unknown flag (`trikubelet help agent` lists them)",
         '-kubeconfig: unknown flag (did you mean "--kubeconfig"?)',
-        "--config: needs a value (write --config=TEXT)",
+        "--config: needs a value (write --config=PATH)",
         "--port: 'x' is not a whole number (write --port=N)",
         "--register-node: 'maybe' is not true or false (write --register-node=true|false)",
         "--kube-reserved: 'cpu' is not a key and a value, KEY=VALUE (write --kube-reserved=K=V,K=V)",
@@ -159,7 +159,8 @@ def test_the_help_names_every_flag_once() -> None:
 
 def test_every_flag_with_a_field_names_one_that_exists_and_takes_its_form() -> None:
     examples = {
-        Form.TEXT: "x", Form.BOOL: True, Form.INT: 1, Form.DURATION: "1s", Form.LIST: ["x"], Form.MAP: {"a": "b"},
+        Form.TEXT: "x", Form.PATH: "x", Form.BOOL: True, Form.INT: 1, Form.DURATION: "1s", Form.LIST: ["x"],
+        Form.MAP: {"a": "b"},
         Form.THRESHOLDS: {"a": "b"}, Form.HEADERS: {"a": ["b"]}, Form.GATES: {"AllAlpha": False}, Form.FLOAT: 1.0,
         Form.TAINTS: [{"key": "k", "value": "", "effect": "NoExecute"}],
         Form.MODULES: [{"filePattern": "a", "verbosity": 1}], Form.MEMORY: [{"numaNode": 0, "limits": {"memory": "1"}}],

@@ -38,10 +38,44 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return started
 
 
-@pytest.mark.parametrize("words", [[], ["--standalone", "--v=4"], ["-v", "4"]])
-def test_flags_alone_or_nothing_is_the_agent(agent: list[list[str]], words: list[str]) -> None:
+@pytest.mark.parametrize("terminals", [(), (0, 1)])
+@pytest.mark.parametrize("words", [["--standalone", "--v=4"], ["-v", "4"]])
+def test_flags_alone_are_the_agent(
+    agent: list[list[str]], monkeypatch: pytest.MonkeyPatch, words: list[str], terminals: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(os, "isatty", lambda number: number in terminals)
+
     assert 7 == main(words)
     assert [words] == agent
+
+
+@pytest.mark.parametrize("name", ["trikubelet", "kubelet"])
+def test_no_argument_at_all_is_the_agent_where_there_is_no_terminal(
+    agent: list[list[str]], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(os, "isatty", lambda number: number == 2)
+    monkeypatch.setattr(sys, "argv", [f"/usr/bin/{name}"])
+
+    assert (7, [[]]) == (main(), agent)
+
+
+@pytest.mark.parametrize("name", ["trikubelet", "kubelet"])
+@pytest.mark.parametrize("terminals", [(0, 1, 2), (0,), (1,)])
+def test_no_argument_at_all_prints_help_at_a_terminal_and_starts_nothing(
+    agent: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    terminals: tuple[int, ...],
+    name: str,
+) -> None:
+    monkeypatch.setattr(os, "isatty", lambda number: number in terminals)
+    monkeypatch.setattr(sys, "argv", [f"/usr/bin/{name}"])
+
+    assert 2 == main()
+    said = capsys.readouterr()
+    assert ("", []) == (said.out, agent)
+    assert all(f"\n  {verb} " in said.err for verb in VERBS)
+    assert said.err.endswith("\nerror: missing command, or flags of the agent (`trikubelet help agent` lists them)\n")
 
 
 @pytest.mark.parametrize(

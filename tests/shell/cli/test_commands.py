@@ -13,6 +13,8 @@ import trio
 import yaml
 
 from shell.localkit import NOW_NS, FakeAgent, FakeView, event, pod, served
+from trikubelet.app.last_start import LastStart, record_start
+from trikubelet.app.paths import START_RECORD
 from trikubelet.cli import asking
 from trikubelet.cli.commands import get
 from trikubelet.cli.kinds import PODS, kind_of
@@ -604,6 +606,25 @@ def test_every_verb_says_that_there_is_no_agent(
     said = capsys.readouterr()
     assert "" == said.out
     assert said.err.startswith(f"error: no trikubelet answers at {tmp_path}/trikubelet.sock: is the agent running?")
+
+
+def test_where_no_agent_answers_the_last_ones_command_line_is_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    where = f"error: no trikubelet answers at {tmp_path}/trikubelet.sock: is the agent running?"
+    elsewhere = "or name another agent's with --root-dir or --socket)\n"
+    record_start(tmp_path, LastStart(("trikubelet",), ("--standalone", "--pod-manifest-path=/a b")))
+
+    for option in (f"--root-dir={tmp_path}", f"--socket={tmp_path}/trikubelet.sock"):
+        assert 1 == main(["get", "pods", option])
+        command = "trikubelet --standalone '--pod-manifest-path=/a b'"
+        assert f"{where} (start it again with: `{command}`; {elsewhere}" == capsys.readouterr().err
+
+    (tmp_path / START_RECORD).write_text("damaged")
+    assert 1 == main(["get", "pods", f"--root-dir={tmp_path}"])
+    general = "`trikubelet help agent` lists the flags to start one with"
+    assert f"{where} ({general}; {elsewhere}" == capsys.readouterr().err
 
 
 async def test_describe_shows_all_about_a_pod(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
+from trikubelet.app.last_start import LastStart, record_start
 from trikubelet.app.lock import RootLock
 from trikubelet.app.paths import RUNTIME_RECORD
 from trikubelet.cli import neighbours
@@ -266,14 +267,13 @@ async def test_that_there_is_no_pod_is_known_once_the_runtime_has_listed_its_pod
     assert left == await reset._end_all(settings, 12.0)  # type: ignore[arg-type]
 
 
-def test_the_record_goes_while_no_agent_can_start_and_write_another(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_records_go_while_no_agent_can_start_and_write_another(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bound_to(root, f"unix://{root}/r.sock")
+    record_start(root, LastStart(("trikubelet",), ("--v=0",)))
     let_go = RootLock.__exit__
 
     def note(lock: RootLock, *error: Any) -> None:
-        assert not (root / "runtime-endpoint").exists()
+        assert ["trikubelet.lock"] == os.listdir(root)
         let_go(lock, *error)
 
     async def all_ended(*_: object) -> str:

@@ -25,7 +25,7 @@ from shell.portkit import free_port
 from trikubelet.app import compose
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Surroundings, load_settings
-from trikubelet.cli import talking
+from trikubelet.cli import asking, talking
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.commands import attach, cp, port_forward
 from trikubelet.cli.commands import exec as exec_
@@ -295,7 +295,7 @@ async def test_who_attaches_has_a_terminal_when_the_container_has_one_and_else_k
         spec=k8s.PodSpec(containers=(k8s.Container(name="other", image="i"),), ephemeral_containers=(main,)),
     )
     agent = NotingAgent(shown)
-    monkeypatch.setattr(talking, "AgentClient", lambda _: agent)
+    monkeypatch.setattr(asking, "agent_of", lambda _: agent)
     monkeypatch.setattr(talking, "raw_terminal", note_raw)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: here == "terminal", raising=False)
     monkeypatch.setattr(sys.stdin, "fileno", lambda: 0, raising=False)

@@ -9,17 +9,16 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from trikubelet.cli import asking, interruptible
+from trikubelet.cli import asking, blocking
 from trikubelet.cli.arguments import Parser
-from trikubelet.cli.client import AgentClient
 from trikubelet.cli.objects import as_yaml
 from trikubelet.cli.tables import Table
-from trikubelet.core.document.record import path_of
+from trikubelet.core.field_path import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from trikubelet.core.document.record import Place
+    from trikubelet.core.field_path import Place
     from trikubelet.server.agent_view import ConfigNote
 
 DEFAULT = "default"
@@ -45,7 +44,7 @@ def run(argv: Sequence[str]) -> int:
     arguments, flags = asking.split_flags(argv)
     args = parser().parse_args(arguments)
     asking.refuse_socket_beside_flags(args, flags)
-    note = interruptible.run(_asked, args) if flags is None else _computed(flags, args.root_dir)
+    note = blocking.run(_asked, args) if flags is None else _computed(flags, args.root_dir)
     if args.output is not None:
         _print_file(note, args)
         return 0
@@ -56,7 +55,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 async def _asked(args: argparse.Namespace) -> ConfigNote:
-    return await asking.configuration(AgentClient(asking.socket_path(args)))
+    return await asking.configuration(asking.agent_of(args))
 
 
 def _computed(flags: Sequence[str], root_dir: str | None) -> ConfigNote:

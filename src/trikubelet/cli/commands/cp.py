@@ -17,7 +17,6 @@ import trio
 
 from trikubelet.cli import archive, asking, interruptible
 from trikubelet.cli.arguments import Parser
-from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.remote_process import RemoteProcess
 from trikubelet.cli.talking import conversation
@@ -140,7 +139,7 @@ async def _talk(
     output: Callable[[bytes], object],
 ) -> None:
     """Have a command run in the container. Raises CommandFailed with what it had to say."""
-    agent = AgentClient(asking.socket_path(args))
+    agent = asking.agent_of(args)
     pod = await asking.pod_named(agent, place.namespace, place.pod)
     container = args.container or asking.default_container(pod)
     streams = StandardStreams(stdin=read is not bytes, stdout=True, stderr=True, tty=False)

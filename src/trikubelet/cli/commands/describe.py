@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.cli import asking, interruptible
+from trikubelet.cli import asking, blocking
 from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.describe.event import describe_event
@@ -46,12 +46,12 @@ def parser() -> argparse.ArgumentParser:
 def run(argv: Sequence[str]) -> int:
     """Carry out ``describe``; the exit code. Raises CommandFailed."""
     args = parser().parse_intermixed_args(argv)
-    interruptible.run(_describe, args, read_things(args))
+    blocking.run(_describe, args, read_things(args))
     return 0
 
 
 async def _describe(args: argparse.Namespace, kind: Kind) -> None:
-    agent = AgentClient(asking.socket_path(args))
+    agent = asking.agent_of(args)
     everything = await kind.ask(agent)
     chosen = await _chosen(agent, args, kind, everything)
     for number, lines in enumerate(await _DESCRIBED[kind.name](agent, chosen)):

@@ -2,30 +2,39 @@
 
 Asked of the running agent, which knows with what it was started. With an agent's flags behind ``--`` this process
 looks for itself, at what an agent would find that was started so. Where no agent answers, that is the first thing that
-is wrong, and what is looked at instead is what one would find without a cluster, on the runtime that the last one had.
+is wrong, and what is looked at instead is what one would find that was started as the last one was.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from trikubelet.cli import asking, interruptible
+from trikubelet.cli import asking, blocking, interruptible
 from trikubelet.cli.arguments import Parser
-from trikubelet.cli.client import AgentClient, NoAgent
+from trikubelet.cli.client import NoAgent
+from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.terminal import Colour, in_a_cell, painted
-from trikubelet.core.doctor.finding import Severity, error, worst
+from trikubelet.model.finding import Finding, Severity, error, worst
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trikubelet.core.doctor.finding import Finding
+    from trikubelet.cli.client import AgentClient
 
 EXIT_CODES: Final = {Severity.GOOD: 0, Severity.WARNING: 3, Severity.ERROR: 1}
 _COLOURS: Final = {Severity.GOOD: Colour.GREEN, Severity.WARNING: Colour.YELLOW, Severity.ERROR: Colour.RED}
+
+
+class Examined(msgspec.Struct, frozen=True):
+    """What ``/doctor`` answers."""
+
+    findings: tuple[Finding, ...]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -47,7 +56,7 @@ def run(argv: Sequence[str]) -> int:
     arguments, flags = asking.split_flags(argv)
     args = parser().parse_args(arguments)
     asking.refuse_socket_beside_flags(args, flags)
-    findings = interruptible.run(_found, args, flags)
+    findings = _found(args, flags)
     shown = [one for one in findings if not args.quiet or one.severity is not Severity.GOOD]
     if args.output == "json":
         print(msgspec.json.format(msgspec.json.encode(shown), indent=4).decode())
@@ -64,30 +73,50 @@ def _print(finding: Finding) -> None:
         print(f"{'':23}{in_a_cell(finding.remedy)}")
 
 
-async def _found(args: argparse.Namespace, flags: Sequence[str] | None) -> Sequence[Finding]:
+def _found(args: argparse.Namespace, flags: Sequence[str] | None) -> Sequence[Finding]:
     if flags is not None:
-        return await _looked_at(args, flags)
-    socket = asking.socket_path(args)
+        return _looked_at(args, flags)
+    agent = asking.agent_of(args)
     try:
-        return await asking.findings(AgentClient(socket))
+        return blocking.run(_asked, agent)
     except NoAgent:
         if args.socket:
             raise  # whoever names it asks about no other
-    instead = _flags_instead(args)
-    return [_nobody_answers(socket, instead), *await _looked_at(args, instead)]
+    return _without_an_agent(args, agent.socket_path)
 
 
-def _nobody_answers(socket: str, instead: Sequence[str]) -> Finding:
+async def _asked(agent: AgentClient) -> Sequence[Finding]:
+    """What the agent finds."""
+    return asking.decode(await agent.get("/doctor"), Examined).findings
+
+
+def _without_an_agent(args: argparse.Namespace, socket: str) -> Sequence[Finding]:
+    """That there is no agent, and what one like the last would find. Where that cannot start by its flags and files,
+    this is a finding too, and the rest is what one without a cluster would find on the same runtime."""
+    from trikubelet.app.last_start import last_start  # noqa: PLC0415 - who asks an agent does not wait for it
+
+    unable: list[Finding] = []
+    if (start := last_start(asking.places_of(args).root_dir)) is not None:
+        try:
+            return [_nobody_answers(socket, start.known_flags, start.advice), *_looked_at(args, start.known_flags)]
+        except CommandFailed as wrong:
+            unable = [error("flags, files", str(wrong), "correct them: the agent does not start with these")]
+    flags = _flags_instead(args)
+    advice = "start one" if start is None else start.advice
+    return [_nobody_answers(socket, flags, advice), *unable, *_looked_at(args, flags)]
+
+
+def _nobody_answers(socket: str, flags: Sequence[str], advice: str) -> Finding:
     """All that follows it is about an agent that there is not."""
     return error(
         "agent",
-        f"no agent answers at {socket}; below is what one with {' '.join(instead)} would find",
-        "start it, or see why it ended; `trikubelet doctor -- FLAGS` looks at what one with other flags would find",
+        f"no agent answers at {socket}; below is what one with {shlex.join(flags)} would find",
+        f"{advice}, or see why it ended; `trikubelet doctor -- FLAGS` looks at what one with other flags would find",
     )
 
 
 def _flags_instead(args: argparse.Namespace) -> Sequence[str]:
-    """The flags of an agent like the one that ran there, as far as it left them: the runtime its pods are on."""
+    """The flags of an agent on the runtime that the pods there are on, where that is known."""
     from trikubelet.app.root_dir import recorded_runtime  # noqa: PLC0415 - who asks an agent does not wait for it
 
     endpoint = ""
@@ -96,7 +125,7 @@ def _flags_instead(args: argparse.Namespace) -> Sequence[str]:
     return ["--standalone", *([f"--container-runtime-endpoint={endpoint}"] if endpoint else [])]
 
 
-async def _looked_at(args: argparse.Namespace, flags: Sequence[str]) -> Sequence[Finding]:
+def _looked_at(args: argparse.Namespace, flags: Sequence[str]) -> Sequence[Finding]:
     from trikubelet.app.doctor import examine  # noqa: PLC0415 - who asks an agent does not wait for it
 
-    return await examine(asking.settings_of(flags, args.root_dir), running=False)
+    return interruptible.run(partial(examine, running=False), asking.settings_of(flags, args.root_dir))

@@ -10,7 +10,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.cli import asking, interruptible
+from trikubelet.cli import asking, blocking, interruptible
 from trikubelet.cli.arguments import Parser, valid_selector
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
@@ -18,7 +18,6 @@ from trikubelet.cli.kinds import KINDS, PODS, Listed, add_kind_argument, listed_
 from trikubelet.cli.objects import TABLE, WIDE, Output, as_list, read_output, show
 from trikubelet.cli.tables import Table
 from trikubelet.cli.terminal import in_a_cell
-from trikubelet.kit.every import Every
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -60,12 +59,13 @@ def run(argv: Sequence[str]) -> int:
     kind = read_things(args)
     if args.names and args.selector is not None:
         parser().error("names and a selector: give one of them")
-    interruptible.run(_get, args, kind)
+    run_it = interruptible.run if args.watch else blocking.run
+    run_it(_get, args, kind)
     return 0
 
 
 async def _get(args: argparse.Namespace, kind: Kind) -> None:
-    agent = AgentClient(asking.socket_path(args))
+    agent = asking.agent_of(args)
     everything = await kind.ask(agent)
     shown, missing = _chosen(args, kind, everything)
     if missing and kind is PODS and not (shown and args.output.is_table):  # below a table the faults stand anyway
@@ -161,6 +161,8 @@ async def _look_again(
     agent: AgentClient, args: argparse.Namespace, kind: Kind, everything: Iterable[Listed], table: Table | None
 ) -> None:
     """The same of what the agent has no watch for: of what changed how it is now, of what is gone how it last was."""
+    from trikubelet.kit.every import Every  # noqa: PLC0415 - only a watch takes Trio
+
     known = {one.identity: one for one in everything}
     async for _ in Every(LOOK_SECONDS):
         now = {one.identity: one for one in await kind.ask(agent)}

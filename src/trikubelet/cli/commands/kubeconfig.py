@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trikubelet.cli import asking, interruptible
+from trikubelet.cli import asking, blocking
 from trikubelet.cli.arguments import Parser
-from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.kit.private_file import write_privately
 
@@ -35,7 +34,7 @@ def run(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     if args.file is not None and args.file.exists():
         raise CommandFailed(f"{args.file} is there already: name another file, or remove it")
-    content = interruptible.run(asking.kubeconfig, AgentClient(asking.socket_path(args)))
+    content = blocking.run(asking.kubeconfig, asking.agent_of(args))
     if args.file is None:
         print(content.decode(), end="")
     else:

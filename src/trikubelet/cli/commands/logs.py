@@ -11,9 +11,7 @@ import sys
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import trio
-
-from trikubelet.cli import asking, interruptible
+from trikubelet.cli import asking, blocking, interruptible
 from trikubelet.cli.arguments import Parser, count, valid
 from trikubelet.cli.client import AgentClient, AgentObjects
 from trikubelet.cli.failed import CommandFailed
@@ -88,7 +86,8 @@ def run(argv: Sequence[str]) -> int:
         parser().error("--all-containers and a container: give one of them")
     if args.since and args.since_time:
         parser().error("--since and --since-time: give one of them")
-    return interruptible.run(_logs, args, _query(args))
+    run_it = interruptible.run if args.follow else blocking.run
+    return run_it(_logs, args, _query(args))
 
 
 def _query(args: argparse.Namespace) -> dict[str, str]:
@@ -106,7 +105,7 @@ def _query(args: argparse.Namespace) -> dict[str, str]:
 
 
 async def _logs(args: argparse.Namespace, query: dict[str, str]) -> int:
-    agent = AgentClient(asking.socket_path(args))
+    agent = asking.agent_of(args)
     name = asking.bare_name(args.pod)
     container = args.option or args.container
     if not container:
@@ -135,12 +134,16 @@ async def _of_all(agent: AgentClient, args: argparse.Namespace, query: dict[str,
             missing.append(container)
             print(f"error: {in_lines(str(error))}", file=sys.stderr)
 
-    async with trio.open_nursery() as nursery:
-        for container in [one.name for one in with_ephemeral(pod)]:
-            if args.follow:
+    containers = [container.name for container in with_ephemeral(pod)]
+    if args.follow:
+        import trio  # noqa: PLC0415 - only who follows several at once needs it
+
+        async with trio.open_nursery() as nursery:
+            for container in containers:
                 nursery.start_soon(one, container)
-            else:
-                await one(container)
+    else:
+        for container in containers:
+            await one(container)
     return 1 if missing else 0
 
 

@@ -66,7 +66,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 async def _forward(args: argparse.Namespace) -> None:
-    agent = AgentClient(asking.socket_path(args))
+    agent = asking.agent_of(args)
     pod = await _running_pod(agent, args.namespace, asking.bare_name(args.pod))
     turns = trio.CapacityLimiter(CONNECTIONS_MAX)
     async with trio.open_nursery() as nursery:

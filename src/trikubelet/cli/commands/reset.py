@@ -21,7 +21,7 @@ import trio
 from trikubelet.app import compose
 from trikubelet.app.endpoint import INSIDE, choose_endpoint
 from trikubelet.app.lock import RootLock
-from trikubelet.app.paths import RUNTIME_RECORD, places_for
+from trikubelet.app.paths import RUNTIME_RECORD, START_RECORD, places_for
 from trikubelet.app.root_dir import recorded_runtime
 from trikubelet.app.supervise import reason_of
 from trikubelet.cli import asking
@@ -94,6 +94,7 @@ def run(argv: Sequence[str]) -> int:
                 if left := trio.run(_end_all, settings, args.timeout):
                     raise CommandFailed(f"not all of it is gone after {args.timeout:g} s: {left}")
                 (root / RUNTIME_RECORD).unlink()
+                (root / START_RECORD).unlink(missing_ok=True)  # this node is given up
     except* StartFailed as failed:
         raise CommandFailed(reason_of(failed)) from failed
     print(f"every pod of {endpoint} has ended")

@@ -16,17 +16,16 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-import trio
-
-from trikubelet.cli import asking, interruptible
+from trikubelet.cli import asking, blocking
 from trikubelet.cli.arguments import Parser, valid_timeout
-from trikubelet.cli.client import AgentClient
+from trikubelet.cli.blocking import Looks
 from trikubelet.cli.container_state import has_ended, problem_of, status_of
 from trikubelet.cli.failed import CommandFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from trikubelet.cli.client import AgentClient
     from trikubelet.model.k8s import ContainerStatus, Pod
 
     Restarting = dict[tuple[str, str], str]
@@ -67,12 +66,12 @@ def run(argv: Sequence[str]) -> int:
         parser().error("which pods? give names")
     if args.timeout is not None and not args.wait:
         parser().error("--timeout limits --wait: add --wait, or leave it out")
-    interruptible.run(_restart, args)
+    blocking.run(_restart, args)
     return 0
 
 
 async def _restart(args: argparse.Namespace) -> None:
-    agent = AgentClient(asking.socket_path(args))
+    agent = asking.agent_of(args)
     left: Restarting = {}
     for name in args.names:
         await asking.pod_named(agent, args.namespace, name)  # whose error says what there is instead
@@ -87,16 +86,14 @@ async def _wait(agent: AgentClient, args: argparse.Namespace, left: Restarting) 
     """Return when every container has a new run that is ready. Raises CommandFailed when the time is over, and for a
     pod that ends instead."""
     pods: dict[str, Pod] = {}
-    with trio.move_on_after(WAIT_SECONDS if args.timeout is None else args.timeout):
-        while True:
-            known = await asking.pods(agent)
-            pods = {pod.metadata.name: pod for pod in known if pod.metadata.namespace == args.namespace}
-            for name, container in _done(left, pods):
-                del left[name, container]
-                print(f"pod/{name} container {container} restarted", flush=True)
-            if not left:
-                return
-            await trio.sleep(LOOK_SECONDS)
+    async for _ in Looks(LOOK_SECONDS, WAIT_SECONDS if args.timeout is None else args.timeout):
+        known = await asking.pods(agent)
+        pods = {pod.metadata.name: pod for pod in known if pod.metadata.namespace == args.namespace}
+        for name, container in _done(left, pods):
+            del left[name, container]
+            print(f"pod/{name} container {container} restarted", flush=True)
+        if not left:
+            return
     raise CommandFailed(
         "\nerror: ".join(
             f"timed out waiting for the restart of pod/{name} container {container}:"

@@ -5,11 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-import trio
-
-from trikubelet.cli import asking, interruptible
+from trikubelet.cli import asking, blocking, interruptible
 from trikubelet.cli.arguments import Parser
-from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.tables import Table
 from trikubelet.cli.usage_rows import (
@@ -54,19 +51,19 @@ def run(argv: Sequence[str]) -> int:
             parser().error(f"--{given[0].replace('_', '-')} is for a table: write `trikubelet top pods`")
         from trikubelet.cli.screen import show  # noqa: PLC0415 - a table needs no curses
 
-        interruptible.run(show, AgentClient(asking.socket_path(args)))
+        interruptible.run(show, asking.agent_of(args))
         return 0
     if args.kind not in (*asking.POD_KIND_NAMES, *NODE_KIND_NAMES):
         parser().error(f"{args.kind!r} is neither pods nor node")
-    interruptible.run(_top, args)
+    blocking.run(_top, args)
     return 0
 
 
 async def _top(args: argparse.Namespace) -> None:
-    agent = AgentClient(asking.socket_path(args))
+    agent = asking.agent_of(args)
     summary = await asking.used(agent)
     if not is_known(summary):
-        await trio.sleep(RATE_SECONDS)
+        await blocking.pause(RATE_SECONDS)
         summary = await asking.used(agent)
     if args.kind in NODE_KIND_NAMES:
         (node,) = await asking.nodes(agent)

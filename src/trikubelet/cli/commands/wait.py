@@ -14,10 +14,10 @@ import argparse
 from typing import TYPE_CHECKING
 
 import msgspec
-import trio
 
-from trikubelet.cli import asking, interruptible
+from trikubelet.cli import asking, blocking
 from trikubelet.cli.arguments import Parser, valid, valid_selector, valid_timeout
+from trikubelet.cli.blocking import Looks
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.core.jsonpath import OutOfBounds, parse_template, render
@@ -98,20 +98,21 @@ def run(argv: Sequence[str]) -> int:
         parser().error("which pods? give names, -l or --all")
     if args.names and args.all:
         parser().error("names and --all: give one of them")
-    interruptible.run(_wait, args)
+    blocking.run(_wait, args)
     return 0
 
 
 async def _wait(args: argparse.Namespace) -> None:
-    agent = AgentClient(asking.socket_path(args))
+    agent = asking.agent_of(args)
     first = lives = await _lives(agent, args)
     left = dict.fromkeys(args.names or [pod.metadata.name for pod in first])
     if not left:
         raise CommandFailed("no matching resources found")
-    with trio.move_on_after(args.timeout):
-        while _strike_off(left, args.goal, lives, first):
-            await trio.sleep(LOOK_SECONDS)
+    async for number in Looks(LOOK_SECONDS, args.timeout):
+        if number:
             lives = await _lives(agent, args)
+        if not _strike_off(left, args.goal, lives, first):
+            break
     for name in left:
         if all(pod.metadata.name != name for pod in lives):
             raise asking.not_found(name, args.namespace, await asking.pods(agent))

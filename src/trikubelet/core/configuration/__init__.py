@@ -19,8 +19,8 @@ from trikubelet.core.configuration.checks import problems
 from trikubelet.core.configuration.effect import without_effect
 from trikubelet.core.configuration.layers import FieldSetting, Merged, merge, without_zeros
 from trikubelet.core.document import Document
-from trikubelet.core.document.record import place_of
 from trikubelet.core.document.shown import shown
+from trikubelet.core.field_path import place_of
 from trikubelet.core.manifest.problem import Problem
 from trikubelet.core.structure import examine
 from trikubelet.model.faults import Fault

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trikubelet.core.document.record import path_of
+from trikubelet.core.field_path import path_of
 from trikubelet.core.support.configuration import CONFIGURATION, HONOURED_GATES
 from trikubelet.core.support.field import State
 from trikubelet.model.feature_gates import GATES
@@ -16,7 +16,7 @@ from trikubelet.model.kubelet_configuration import KubeletConfiguration, fields_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from trikubelet.core.document.record import Place
+    from trikubelet.core.field_path import Place
 
 
 def without_effect(given: Iterable[Place], gates: Mapping[str, bool]) -> tuple[str, ...]:

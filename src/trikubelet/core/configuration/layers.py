@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from trikubelet.core.document.record import Place, path_of, place_of
+from trikubelet.core.field_path import Place, path_of, place_of
 from trikubelet.model.duration import parse_duration
 from trikubelet.model.faults import Fault
 from trikubelet.model.kubelet_configuration import ZERO_IS_A_VALUE, fields_of

@@ -5,10 +5,11 @@ For those who ask a running node what holds on it (``/configz``).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
+from trikubelet.core.masking import MASK
 from trikubelet.model import k8s
 from trikubelet.model.duration import format_duration
 from trikubelet.model.kubelet_configuration import DURATIONS, fields_of
@@ -16,12 +17,10 @@ from trikubelet.model.kubelet_configuration import DURATIONS, fields_of
 if TYPE_CHECKING:
     from trikubelet.model.kubelet_configuration import KubeletConfiguration
 
-MASK: Final = "<masked>"
-"""Stands for each value of ``staticPodURLHeader``, which may be a password; upstream's word."""
-
 
 def written(configuration: KubeletConfiguration) -> dict[str, Any]:
-    """The whole configuration, defaults and all, as JSON has it."""
+    """The whole configuration, defaults and all, as JSON has it. Values of ``staticPodURLHeader``, which may be
+    passwords, are masked."""
     masked = {name: (MASK,) * len(values) for name, values in configuration.static_pod_url_header.items()}
     return _written(msgspec.structs.replace(configuration, static_pod_url_header=masked))
 

@@ -7,7 +7,6 @@ A thing that is well is a finding too, so that one sees that it was looked at.
 """
 
 from trikubelet.core.doctor.cluster import RIGHTS, Renewal, Right, judge_certificate, judge_rights
-from trikubelet.core.doctor.finding import Finding, Severity, worst
 from trikubelet.core.doctor.machine import (
     SYSCTLS,
     SYSCTLS_INSIDE,
@@ -21,6 +20,7 @@ from trikubelet.core.doctor.machine import (
     judge_sysctls,
 )
 from trikubelet.core.doctor.runtime import judge_network, judge_runtime
+from trikubelet.model.finding import Finding, Severity, worst
 
 __all__ = [
     "RIGHTS",

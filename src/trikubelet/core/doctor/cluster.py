@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.doctor.finding import error, good, warning
 from trikubelet.core.timestamps import SECOND_NS, rfc3339
+from trikubelet.model.finding import error, good, warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trikubelet.core.doctor.finding import Finding
     from trikubelet.model.certificates import Certificate
+    from trikubelet.model.finding import Finding
 
 CERTIFICATE, RIGHTS_CHECK = "certificates", "API server"
 SOON_SECONDS: Final = 7 * 24 * 3600

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.containers.cgroups import SYSTEMD
-from trikubelet.core.doctor.finding import error, good, warning
 from trikubelet.core.kernel_defaults import KERNEL_DEFAULTS
 from trikubelet.core.timestamps import SECOND_NS, rfc3339
+from trikubelet.model.finding import error, good, warning
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from trikubelet.core.doctor.finding import Finding
+    from trikubelet.model.finding import Finding
 
 CGROUPS, SWAP, SYSCTL, PORT, CLOCK, DISK = "cgroups", "swap", "sysctls", "ports", "clock", "disk"
 PROGRAM: Final = "program"

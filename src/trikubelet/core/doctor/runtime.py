@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.doctor.finding import error, good, warning
+from trikubelet.model.finding import error, good, warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trikubelet.core.doctor.finding import Finding
+    from trikubelet.model.finding import Finding
     from trikubelet.model.runtime import RuntimeInfo
 
 RUNTIME: Final = "runtime"

@@ -1,22 +1,21 @@
 """What a document is once it was read: its value, and where each of its fields stood.
 
-The readers (``yaml_text``, ``json_text``) fill it; ``core.structure`` and the validations ask it for lines. A field's
-place is a tuple of keys and indexes; people see it as a field path, ``spec.containers[0].env[1].name``. Keys that are
-not plain words stand in brackets: ``metadata.annotations[kubernetes.io/config.hash]``.
+The readers (``yaml_text``, ``json_text``) fill it; ``core.structure`` and the validations ask it for lines. Places and
+field paths: ``core.field_path``.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from trikubelet.core.field_path import path_of, place_of
 from trikubelet.model.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Place = tuple[str, ...]
+    from trikubelet.core.field_path import Place
 
 DEPTH_MAX = 32
 """Nesting of a document; a pod with everything in it stays below 20. The place of every value is kept, and is as long
@@ -26,34 +25,6 @@ PATH_CHARS_MAX = 1000
 """Length of the keys on the way to a field, together. Every fault spells them out, and a file has room for a key of
 megabytes with a hundred thousand faults in it; no API takes half as much."""
 PATH_TOO_LONG = f"this key and those around it have more than {PATH_CHARS_MAX} characters"
-
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
-
-
-def member_path(path: str, name: str) -> str:
-    """The field path of a member of an object."""
-    if _WORD.fullmatch(name) is None:
-        return f"{path}[{name}]"
-    return f"{path}.{name}" if path else name
-
-
-def item_path(path: str, key: int | str) -> str:
-    """The field path of an item of a list or of a map's value."""
-    return f"{path}[{key}]"
-
-
-def place_of(path: str) -> Place:
-    """The place a field path names."""
-    return tuple(word or bracketed for word, bracketed in _STEP.findall(path))
-
-
-def path_of(place: Place) -> str:
-    """A place as a field path. Lists and maps cannot be distinguished here; both come out in brackets when numeric."""
-    path = ""
-    for step in place:
-        path = item_path(path, step) if step.isdigit() else member_path(path, step)
-    return path
 
 
 def duplicate_key(source: str, place: Place, first: int, again: int) -> Fault:

@@ -14,17 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
-from trikubelet.core.document.record import (
-    DEPTH_MAX,
-    PATH_TOO_LONG,
-    Document,
-    Place,
-    duplicate_key,
-    is_path_too_long,
-    path_of,
-    place_of,
-)
+from trikubelet.core.document.record import DEPTH_MAX, PATH_TOO_LONG, Document, duplicate_key, is_path_too_long
 from trikubelet.core.document.scalars import key_text, resolve
+from trikubelet.core.field_path import Place, path_of, place_of
 from trikubelet.model.faults import Fault
 
 if TYPE_CHECKING:

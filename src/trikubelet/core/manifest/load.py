@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from trikubelet.core.document import Document, parse_documents
-from trikubelet.core.document.record import place_of
 from trikubelet.core.document.shown import shown
+from trikubelet.core.field_path import place_of
 from trikubelet.core.manifest.defaults import with_defaults
 from trikubelet.core.manifest.objects import TYPES, object_name, object_problems, stored
 from trikubelet.core.manifest.origin import Origin

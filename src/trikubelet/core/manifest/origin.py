@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trikubelet.core.document.record import place_of
+from trikubelet.core.field_path import place_of
 from trikubelet.model.faults import Fault
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from trikubelet.core.document.record import item_path, member_path
+from trikubelet.core.field_path import item_path, member_path
 from trikubelet.core.fnv import fnv1a_128
 from trikubelet.core.names import CONFIG_HASH, CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE
 from trikubelet.model import k8s

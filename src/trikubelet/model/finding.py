@@ -1,4 +1,4 @@
-"""One thing the doctor says."""
+"""One thing the doctor found. A record of its own, so that a client decodes it without loading the judgements."""
 
 from __future__ import annotations
 

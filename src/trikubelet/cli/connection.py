@@ -1,0 +1,145 @@
+"""A connection to the agent's socket: in Trio where that runs, else one that blocks (``cli.blocking``)."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Protocol
+
+from trikubelet.cli.blocking import is_in_trio
+from trikubelet.kit.unix_connection import connected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    import trio
+
+_CREDENTIALS: Final = struct.Struct("3i")
+"""Of the process at the other end: its id, which is 0 in another PID namespace, its user and its group."""
+
+
+class Connection(Protocol):
+    """What a client needs of a connection."""
+
+    async def send_all(self, data: bytes) -> None:
+        """Send. Raises ConnectionError, and TimeoutError where ``within`` says so."""
+        ...
+
+    async def receive_some(self, bytes_max: int) -> bytes:
+        """What has come, at least one byte; empty at the end. Raises as ``send_all`` does."""
+        ...
+
+    def within(self, seconds_max: float) -> AbstractContextManager[None]:
+        """A deadline for what is sent and received in the block. Raises TimeoutError."""
+        ...
+
+    def peer(self) -> int:
+        """The id of the process at the other end; 0 where that is in another PID namespace."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close it."""
+        ...
+
+
+async def connect(path: str) -> Connection:
+    """A connection to the process that listens at ``path``. Raises OSError; BlockingIOError where its queue is full."""
+    if is_in_trio():
+        from trikubelet.kit.unix_socket import connect_unix  # noqa: PLC0415 - only where Trio is loaded
+
+        return InTrio(await connect_unix(path))
+    return Blocking(connected(path))
+
+
+class InTrio:
+    """A connection whose waits other tasks go on beside. Owns nothing but its stream."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        import trio  # noqa: PLC0415 - it is loaded
+
+        self._trio = trio
+        self.stream = stream
+
+    async def send_all(self, data: bytes) -> None:
+        """See ``Connection``."""
+        try:
+            await self.stream.send_all(data)
+        except self._trio.BrokenResourceError as error:
+            raise ConnectionResetError(str(error)) from error
+
+    async def receive_some(self, bytes_max: int) -> bytes:
+        """See ``Connection``."""
+        try:
+            return bytes(await self.stream.receive_some(bytes_max))
+        except self._trio.BrokenResourceError as error:
+            raise ConnectionResetError(str(error)) from error
+
+    @contextmanager
+    def within(self, seconds_max: float) -> Iterator[None]:
+        """See ``Connection``."""
+        try:
+            with self._trio.fail_after(seconds_max):
+                yield
+        except self._trio.TooSlowError as error:
+            raise TimeoutError from error
+
+    def peer(self) -> int:
+        """See ``Connection``."""
+        return _peer(self.stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+
+    async def aclose(self) -> None:
+        """See ``Connection``."""
+        await self.stream.aclose()
+
+
+class Blocking:
+    """A connection of a process that does nothing else meanwhile. Owns the deadline of what is awaited."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._ends_at: float | None = None
+
+    async def send_all(self, data: bytes) -> None:
+        """See ``Connection``."""
+        self._arm()
+        self._socket.sendall(data)
+
+    async def receive_some(self, bytes_max: int) -> bytes:
+        """See ``Connection``."""
+        self._arm()
+        return self._socket.recv(bytes_max)
+
+    def _arm(self) -> None:
+        """Have the socket wait until the deadline, and no longer."""
+        if self._ends_at is None:
+            self._socket.settimeout(None)
+            return
+        left = self._ends_at - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+
+    @contextmanager
+    def within(self, seconds_max: float) -> Iterator[None]:
+        """See ``Connection``."""
+        before, self._ends_at = self._ends_at, time.monotonic() + seconds_max
+        try:
+            yield
+        finally:
+            self._ends_at = before
+
+    def peer(self) -> int:
+        """See ``Connection``."""
+        return _peer(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+
+    async def aclose(self) -> None:
+        """See ``Connection``."""
+        self._socket.close()
+
+
+def _peer(credentials: bytes) -> int:
+    process: int = _CREDENTIALS.unpack(credentials)[0]
+    return process
