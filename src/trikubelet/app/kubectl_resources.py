@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.kubectl import event_row, node_row, pod_row
+from trikubelet.core.kubectl.fields import EVENT_FIELDS, NAME_FIELDS, NODE_FIELDS, POD_FIELDS
 from trikubelet.core.kubectl.words import since
 from trikubelet.model import k8s
 from trikubelet.server.kubectl.api import POD_PARTS
 from trikubelet.server.kubectl.reading import WATCH_SECONDS
-from trikubelet.server.kubectl.resources import NAME_FIELDS, Namespace, Resource
+from trikubelet.server.kubectl.resources import Namespace, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from trikubelet.server.agent_view import AgentView
     from trikubelet.server.kubectl.resources import Thing
@@ -24,37 +25,6 @@ if TYPE_CHECKING:
 NODE_SECONDS: Final = 5.0
 """How old a watch's state of the node may be: reading it costs a call to the runtime now and then."""
 ALWAYS_THERE: Final = "default"
-
-_POD_FIELDS: Final[Mapping[str, Callable[[k8s.Pod], str]]] = {
-    **NAME_FIELDS,
-    "spec.nodeName": lambda pod: pod.spec.node_name,
-    "spec.restartPolicy": lambda pod: pod.spec.restart_policy,
-    "spec.schedulerName": lambda pod: pod.spec.scheduler_name,
-    "spec.serviceAccountName": lambda pod: pod.spec.service_account_name,
-    "spec.hostNetwork": lambda pod: _word(pod.spec.host_network),
-    "status.phase": lambda pod: pod.status.phase if pod.status else "",
-    "status.podIP": lambda pod: pod.status.pod_ip if pod.status else "",
-    "status.nominatedNodeName": lambda pod: pod.status.nominated_node_name if pod.status else "",
-}
-_EVENT_FIELDS: Final[Mapping[str, Callable[[k8s.Event], str]]] = {
-    **NAME_FIELDS,
-    "involvedObject.kind": lambda event: event.involved_object.kind,
-    "involvedObject.namespace": lambda event: event.involved_object.namespace,
-    "involvedObject.name": lambda event: event.involved_object.name,
-    "involvedObject.uid": lambda event: event.involved_object.uid,
-    "involvedObject.apiVersion": lambda event: event.involved_object.api_version,
-    "involvedObject.resourceVersion": lambda event: event.involved_object.resource_version,
-    "involvedObject.fieldPath": lambda event: event.involved_object.field_path,
-    "reason": lambda event: event.reason,
-    "type": lambda event: event.type,
-    "source": lambda event: event.source.component if event.source else "",
-    "reportingComponent": lambda event: event.source.component if event.source else "",
-}
-_NODE_FIELDS: Final[Mapping[str, Callable[[k8s.Node], str]]] = {
-    **NAME_FIELDS,
-    "spec.unschedulable": lambda node: _word(node.spec.unschedulable if node.spec else None),
-}
-"""Upstream's names (pkg/apis/core/v1, AddFieldLabelConversionsFor…), as are those above."""
 
 
 def resources(view: NodeView, agent: AgentView) -> Sequence[Resource]:
@@ -84,7 +54,7 @@ def resources(view: NodeView, agent: AgentView) -> Sequence[Resource]:
             cells=lambda pod, now_ns: pod_row.pod_row(pod, now_ns).cells,
             things=pods,
             look_seconds=WATCH_SECONDS,
-            fields=_POD_FIELDS,
+            fields=POD_FIELDS,
             categories=("all",),
             parts=POD_PARTS,
         ),
@@ -98,7 +68,7 @@ def resources(view: NodeView, agent: AgentView) -> Sequence[Resource]:
             cells=event_row.event_cells,
             things=events,
             look_seconds=WATCH_SECONDS,
-            fields=_EVENT_FIELDS,
+            fields=EVENT_FIELDS,
         ),
         Resource(
             name="nodes",
@@ -110,7 +80,7 @@ def resources(view: NodeView, agent: AgentView) -> Sequence[Resource]:
             cells=node_row.node_cells,
             things=nodes,
             look_seconds=NODE_SECONDS,
-            fields=_NODE_FIELDS,
+            fields=NODE_FIELDS,
             namespaced=False,
         ),
         Resource(
@@ -130,8 +100,3 @@ def resources(view: NodeView, agent: AgentView) -> Sequence[Resource]:
             namespaced=False,
         ),
     )
-
-
-def _word(value: bool | None) -> str:
-    """A boolean as the API's selectors have it."""
-    return "true" if value else "false"

@@ -274,6 +274,14 @@ def not_found(name: str, namespace: str, known: Iterable[Pod]) -> CommandFailed:
     return CommandFailed(f'pods "{name}" not found' + (f" ({hint})" if hint else ""))
 
 
+def nothing_found(namespace: str = "", elsewhere: str = "") -> str:
+    """kubectl's message that there is nothing, in a namespace or in any; ``elsewhere``: how much is in others."""
+    if not namespace:
+        return "No resources found"
+    hint = f" ({elsewhere} in others: use -A)" if elsewhere else ""
+    return f"No resources found in {namespace} namespace.{hint}"
+
+
 async def with_faults(agent: AgentClient, error: CommandFailed) -> CommandFailed:
     """The same of a pod that is not there, with the faults of manifests: it may be in one of those."""
     found = [in_a_cell(str(fault)) for fault in await faults(agent)]

@@ -7,29 +7,28 @@ in those of ``describe``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from trikubelet.cli import asking
 from trikubelet.cli.describe.image import image_cells
-from trikubelet.cli.failed import Misunderstood
 from trikubelet.core.kubectl import event_row, node_row, pod_row
-from trikubelet.model.faults import nearest
+from trikubelet.core.kubectl.fields import EVENT_FIELDS, NODE_FIELDS, POD_FIELDS
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from trikubelet.cli.client import AgentClient
+    from trikubelet.core.kubectl.fields import Fields
     from trikubelet.model.k8s import Event, Pod, Volume
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
     """One thing. ``namespace`` is empty for what has none; ``cells`` are those of all columns, the wide ones last;
-    ``aliases`` are other names it goes by."""
+    ``aliases`` are other names it goes by; ``about`` is the object that it concerns or belongs to, as ``KIND/NAME``."""
 
     name: str
     cells: Sequence[str]
@@ -37,6 +36,7 @@ class Listed:
     namespace: str = ""
     labels: Mapping[str, str] | None = None
     aliases: tuple[str, ...] = ()
+    about: str = ""
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -44,10 +44,11 @@ class Listed:
         return (self.namespace, self.name, *self.aliases)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
     """One kind of things. ``name`` is the one ``-o name`` prints, ``names`` are all that users may call it; ``wide``:
-    columns that only ``-o wide`` shows; ``namespaced``: whether such a thing belongs to a namespace."""
+    columns that only ``-o wide`` shows; ``namespaced``: whether such a thing belongs to a namespace; ``fields``: what
+    field selectors may name of one."""
 
     name: str
     names: tuple[str, ...]
@@ -55,11 +56,7 @@ class Kind:
     ask: Callable[[AgentClient], Awaitable[Sequence[Listed]]]
     wide: tuple[str, ...] = ()
     namespaced: bool = False
-
-    def bare_name(self, word: str) -> str:
-        """A name out of ``NAME`` or ``KIND/NAME``."""
-        before, slash, name = word.partition("/")
-        return name if slash and before in self.names else word
+    fields: Fields = field(default_factory=dict)
 
 
 def listed_pod(pod: Pod) -> Listed:
@@ -79,7 +76,8 @@ async def _events(agent: AgentClient) -> Sequence[Listed]:
 def _listed_event(event: Event) -> Listed:
     cells = event_row.event_cells(event, asking.now_ns())
     namespace = event.metadata.namespace or asking.DEFAULT_NAMESPACE
-    return Listed(event.metadata.name, cells, event, namespace)
+    about = f"{event.involved_object.kind.lower()}/{event.involved_object.name}"
+    return Listed(event.metadata.name, cells, event, namespace, about=about)
 
 
 async def _nodes(agent: AgentClient) -> Sequence[Listed]:
@@ -114,14 +112,26 @@ def _listed_volume(pod: Pod, volume: Volume, states: Mapping[str, str]) -> Liste
     meta, state = pod.metadata, states.get(volume.name, "")
     whole = {"kind": "Volume", "pod": meta.name, "namespace": meta.namespace, "state": state, "spec": spec}
     cells = (meta.name, volume.name, kind, state)
-    return Listed(f"{meta.name}/{volume.name}", cells, whole, meta.namespace, meta.labels)
+    name = f"{meta.name}/{volume.name}"
+    return Listed(name, cells, whole, meta.namespace, meta.labels, (volume.name,), f"{PODS.name}/{meta.name}")
 
 
-PODS: Final = Kind("pod", asking.POD_KIND_NAMES, pod_row.COLUMNS, _pods, pod_row.WIDE_COLUMNS, namespaced=True)
+PODS: Final = Kind(
+    "pod", asking.POD_KIND_NAMES, pod_row.COLUMNS, _pods, pod_row.WIDE_COLUMNS, namespaced=True, fields=POD_FIELDS
+)
+EVENTS: Final = Kind(
+    "event",
+    ("events", "event", "ev"),
+    event_row.COLUMNS,
+    _events,
+    event_row.WIDE_COLUMNS,
+    namespaced=True,
+    fields=EVENT_FIELDS,
+)
 KINDS: Final = (
     PODS,
-    Kind("node", ("nodes", "node", "no"), node_row.COLUMNS, _nodes, node_row.WIDE_COLUMNS),
-    Kind("event", ("events", "event", "ev"), event_row.COLUMNS, _events, event_row.WIDE_COLUMNS, namespaced=True),
+    Kind("node", ("nodes", "node", "no"), node_row.COLUMNS, _nodes, node_row.WIDE_COLUMNS, fields=NODE_FIELDS),
+    EVENTS,
     Kind("image", ("images", "image"), ("REPOSITORY", "TAG", "IMAGE ID", "SIZE"), _images, ("PINNED",)),
     Kind("volume", ("volumes", "volume"), ("POD", "NAME", "KIND", "STATE"), _volumes, namespaced=True),
 )
@@ -130,36 +140,3 @@ KINDS: Final = (
 def kind_of(word: str) -> Kind | None:
     """The kind of that name."""
     return next((kind for kind in KINDS if word in kind.names), None)
-
-
-class _KindNames(tuple[str, ...]):
-    """Every name of a kind, as it is offered and completed. ``read_kind`` is who refuses others."""
-
-    __slots__ = ()
-
-    def __contains__(self, _: object) -> bool:
-        return True
-
-
-def add_kind_argument(parser: argparse.ArgumentParser, kinds: Iterable[str], help_: str) -> None:
-    """The first argument of a verb that is about a thing, and the names after it. ``kinds``: what to call the kinds."""
-    names = _KindNames(name for kind in KINDS for name in kind.names)
-    parser.add_argument("kind", type=_read_kind, choices=names, metavar="|".join(kinds), help=help_)
-
-
-def _read_kind(said: str) -> tuple[Kind, str]:
-    """A kind out of ``KIND`` or ``KIND/NAME``, and the name. Raises Misunderstood."""
-    word, _, name = said.partition("/")
-    if (kind := kind_of(word)) is None:
-        known = [word for kind in KINDS for word in kind.names]
-        remedy = nearest(word, known) or f"there are {', '.join(kind.names[0] for kind in KINDS)}"
-        raise Misunderstood(f'"{word}" is no kind of thing ({remedy})')
-    return kind, name
-
-
-def read_things(args: argparse.Namespace) -> Kind:
-    """The kind that was said. A name behind its slash is the first of ``args.names``, which are bare afterwards."""
-    kind: Kind
-    kind, name = args.kind
-    args.names = [kind.bare_name(word) for word in ([name] if name else []) + args.names]
-    return kind

@@ -1,4 +1,5 @@
-"""What ``-o`` asks for, and API objects printed that way: ``json``, ``yaml``, ``name``, ``jsonpath=TEMPLATE``.
+"""What ``-o`` asks for, and API objects printed that way: ``json``, ``yaml``, ``name``, ``jsonpath=TEMPLATE``. Tables,
+which ``wide`` and ``custom-columns=SPEC`` are too, are printed by ``cli.listing``.
 
 Keys are in alphabetical order, as kubectl's.
 """
@@ -19,39 +20,43 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from trikubelet.core.jsonpath import Part
+    from trikubelet.core.kubectl.custom_columns import CustomColumn
 
 TABLE, WIDE, NAME, JSON, YAML, JSONPATH = "table", "wide", "name", "json", "yaml", "jsonpath"
+CUSTOM: Final = "custom-columns"
 _FORMS: Final = (WIDE, NAME, JSON, YAML)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What was asked for; ``template`` of a JSONPath."""
+    """What was asked for; ``template`` of a JSONPath, ``columns`` of a table with custom columns."""
 
     form: str
     template: Sequence[Part] = ()
+    columns: tuple[CustomColumn, ...] = ()
 
     @property
     def is_table(self) -> bool:
-        """Whether rows are wanted."""
+        """True if a table with the columns of a kind is wanted."""
         return self.form in (TABLE, WIDE)
 
 
 def read_output(said: str) -> Output:
     """The value of ``-o``, for argparse."""
-    form, equals, template = said.partition("=")
+    form, equals, rest = said.partition("=")
     if form in _FORMS and not equals:
         return Output(form)
-    if form != JSONPATH or not equals:
-        raise ArgumentTypeError(f"{said!r} is none of {', '.join(_FORMS)} and jsonpath=TEMPLATE")
-    if not template:
+    if form not in (JSONPATH, CUSTOM) or (form == JSONPATH and not equals):
+        raise ArgumentTypeError(f"{said!r} is none of {', '.join(_FORMS)}, jsonpath=TEMPLATE and custom-columns=SPEC")
+    if form == JSONPATH and not rest:
         raise ArgumentTypeError("template format specified but no template given: write jsonpath=TEMPLATE")
-    from trikubelet.core.jsonpath import parse_template  # noqa: PLC0415 - only a template needs it
+    from trikubelet.core.jsonpath import parse_template  # noqa: PLC0415 - only a template or a path needs it
+    from trikubelet.core.kubectl.custom_columns import parse_columns  # noqa: PLC0415
 
     try:
-        return Output(JSONPATH, parse_template(template))
+        return Output(CUSTOM, columns=parse_columns(rest)) if form == CUSTOM else Output(JSONPATH, parse_template(rest))
     except ValueError as wrong:
-        raise ArgumentTypeError(f"jsonpath: {wrong}") from None
+        raise ArgumentTypeError(f"{form}: {wrong}") from None
 
 
 def as_list(items: Iterable[Any]) -> dict[str, Any]:

@@ -28,6 +28,8 @@ _FIELD: Final = re.compile(r"(\.\.?)((?:\\.|[^\s.\[\](){}'\",=!<>\\])+)")
 _BRACKET: Final = re.compile(r"""\[((?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\[[^\]]*\]|[^\[\]"'])*)\]""")
 _FILTER: Final = re.compile(r"\?\(\s*(.+?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?)\s*)?\)", re.DOTALL)
 _SLICE: Final = re.compile(r"(-?\d*):(-?\d*)(?::(\d*))?")
+_RELAXED: Final = re.compile(r"\{\.?([^{}]+)\}|\.?([^{}]+)")
+"""As upstream's get.RelaxedJSONPathExpression."""
 _LISTS: Final = (list, tuple)
 """Records of ours, made into builtins, have tuples."""
 _COMPARE: Final = {
@@ -89,6 +91,16 @@ def parse_template(text: str) -> tuple[Part, ...]:
     if open_ranges:
         raise ValueError("a {range} without its {end}")
     return tuple(parts)
+
+
+def parse_relaxed(text: str) -> Path:
+    """The path of an expression that need not have its braces and its leading dot, as kubectl's ``--sort-by`` and
+    ``custom-columns`` take it: ``metadata.name``, ``.metadata.name``, ``{.metadata.name}``. Raises ValueError."""
+    found = _RELAXED.fullmatch(text.strip())
+    if found is None:
+        forms = "'name1.name2' or '.name1.name2' or '{name1.name2}' or '{.name1.name2}'"
+        raise ValueError(f"unexpected path string, expected a {forms}")
+    return _path(f".{found[1] or found[2]}")
 
 
 def render(parts: Sequence[Part], value: Any) -> str:

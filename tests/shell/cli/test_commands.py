@@ -17,9 +17,10 @@ from trikubelet.app.last_start import LastStart, record_start
 from trikubelet.app.paths import START_RECORD
 from trikubelet.cli import asking
 from trikubelet.cli.commands import get
-from trikubelet.cli.kinds import PODS, kind_of
+from trikubelet.cli.listing import Listing
 from trikubelet.cli.main import main
 from trikubelet.cli.objects import as_yaml
+from trikubelet.cli.things import read_things
 from trikubelet.model import k8s
 from trikubelet.model.runtime_errors import RuntimeUnavailable
 from trikubelet.server.agent_view import ConfigNote, ImageNote
@@ -197,8 +198,7 @@ async def test_a_watch_shows_what_is_there_and_then_each_change(
 ) -> None:
     view = FakeView([pod("web-n1"), pod("dns-n1", "kube-system")])
     async with served(view, tmp_path) as agent, trio.open_nursery() as nursery:
-        args = get.parser().parse_args(["pods", "-w", f"--socket={agent.socket_path}"])
-        nursery.start_soon(get._get, args, PODS)
+        nursery.start_soon(get_in_trio, "pods", "-w", f"--socket={agent.socket_path}")
         await trio.sleep(5)
         going = msgspec.structs.replace(pod().metadata, deletion_timestamp="2026-11-21T12:00:00Z")
         view.shown = [msgspec.structs.replace(pod(), metadata=going), *view.shown[1:]]
@@ -343,12 +343,12 @@ async def test_a_template_says_what_is_printed(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("why", "words"),
     [
-        ("'xml' is none of wide, name, json, yaml and jsonpath=TEMPLATE", ["-o", "xml"]),
+        ("'xml' is none of wide, name, json, yaml, jsonpath=TEMPLATE and custom-columns=SPEC", ["-o", "xml"]),
         ("template format specified but no template given", ["-o", "jsonpath="]),
         ("jsonpath: '{.a': a brace without its other half", ["-o", "jsonpath={.a"]),
         ("is no label selector", ["-l", "a in b"]),
         ('error: "gnomes" is no kind of thing (did you mean "nodes"?)\n', ["gnomes"]),
-        ("names and a selector: give one of them", ["web-n1", "-l", "app=x"]),
+        ("name cannot be provided when a selector is specified", ["web-n1", "-l", "app=x"]),
     ],
 )
 def test_what_cannot_be_shown_is_a_matter_of_usage(
@@ -358,15 +358,19 @@ def test_what_cannot_be_shown_is_a_matter_of_usage(
     assert why in capsys.readouterr().err
 
 
+async def get_in_trio(*words: str) -> None:
+    """`get` within this process's Trio."""
+    args = get.parser().parse_intermixed_args(words)
+    wanted = read_things(args)
+    await get._get(args, wanted, Listing(get._style(args, with_kinds=len(wanted) > 1)))
+
+
 async def _watched(
     view: FakeView, about: FakeAgent, directory: Path, words: list[str], changes: list[Callable[[], None]]
 ) -> None:
     """`get -w` while these changes come, five seconds apart."""
     async with served(view, directory, about) as agent, trio.open_nursery() as nursery:
-        args = get.parser().parse_args([*words, "-w", f"--socket={agent.socket_path}"])
-        kind = kind_of(words[0])
-        assert kind is not None
-        nursery.start_soon(get._get, args, kind)
+        nursery.start_soon(get_in_trio, *words, "-w", f"--socket={agent.socket_path}")
         for change in changes:
             await trio.sleep(5)
             change()

@@ -2,12 +2,13 @@
 
 kubectl's layout, and what only the node knows: of a pod the faults of its manifest, for then what runs is not what the
 file says, syncs of the agent that fail or take long, and why the node cannot do its work; of the node its problems.
-A name that matches nothing exactly may be the beginning of several.
+A name that matches nothing exactly may be the beginning of several. Names and selectors are those of ``get``.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.cli import asking, blocking
@@ -18,14 +19,14 @@ from trikubelet.cli.describe.image import describe_image
 from trikubelet.cli.describe.node import describe_node
 from trikubelet.cli.describe.pod import describe_pod
 from trikubelet.cli.describe.volume import describe_pod_volume
-from trikubelet.cli.failed import CommandFailed
-from trikubelet.cli.kinds import KINDS, PODS, add_kind_argument, read_things
-from trikubelet.model.faults import nearest
+from trikubelet.cli.kinds import KINDS, PODS
+from trikubelet.cli.things import add_selection_options, add_things_arguments, read_things
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from trikubelet.cli.kinds import Kind, Listed
+    from trikubelet.cli.kinds import Listed
+    from trikubelet.cli.things import Wanted
 
     Described = Callable[[AgentClient, Sequence[Listed]], Awaitable[list[list[str]]]]
     """The lines about each of the chosen."""
@@ -34,11 +35,13 @@ if TYPE_CHECKING:
 def parser() -> argparse.ArgumentParser:
     """The arguments of ``describe``."""
     made = Parser(prog="trikubelet describe", description="Show what this node has in detail.")
-    add_kind_argument(made, [kind.name for kind in KINDS], "what to describe")
-    about_names = "which, or the beginning of its name (default: every)"
-    made.add_argument("names", nargs="*", default=[], metavar="NAME", help=about_names)  # else argparse requires it
-    made.add_argument("-A", "--all-namespaces", action="store_true", help="of every namespace")
-    asking.add_namespace_option(made)
+    add_things_arguments(
+        made,
+        [kind.name for kind in KINDS],
+        "what to describe; several with commas between them (pods,nodes), or KIND/NAME",
+        "only these: a name, or the beginning of one (default: all)",
+    )
+    add_selection_options(made)
     asking.add_agent_options(made)
     return made
 
@@ -50,40 +53,33 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-async def _describe(args: argparse.Namespace, kind: Kind) -> None:
+async def _describe(args: argparse.Namespace, wanted: Sequence[Wanted]) -> None:
     agent = asking.agent_of(args)
-    everything = await kind.ask(agent)
-    chosen = await _chosen(agent, args, kind, everything)
-    for number, lines in enumerate(await _DESCRIBED[kind.name](agent, chosen)):
+    described: list[list[str]] = []
+    for one in wanted:
+        chosen = await _chosen(agent, one, await one.kind.ask(agent))
+        described += await _DESCRIBED[one.kind.name](agent, chosen)
+    for number, lines in enumerate(described):
         if number:
             print("\n")
         print("\n".join(lines))
+    if not described:
+        everywhere = args.all_namespaces or not all(one.kind.namespaced for one in wanted)
+        print(asking.nothing_found("" if everywhere else args.namespace), file=sys.stderr)
 
 
-async def _chosen(
-    agent: AgentClient, args: argparse.Namespace, kind: Kind, everything: Sequence[Listed]
-) -> list[Listed]:
+async def _chosen(agent: AgentClient, wanted: Wanted, everything: Sequence[Listed]) -> list[Listed]:
     """What is meant, each thing once. Raises CommandFailed for a name that is not there."""
-    anywhere = args.all_namespaces or not kind.namespaced
-    here = [one for one in everything if anywhere or one.namespace == args.namespace]
-    chosen = [] if args.names else here
-    for name in args.names:
-        exact = [one for one in here if name in (one.name, *one.aliases)]
-        found = exact or [one for one in here if one.name.startswith(name)]
+    here = [one for one in everything if wanted.fits(one)]
+    chosen = [] if wanted.names else here
+    for name in wanted.names:
+        found = wanted.named(name, here) or [one for one in here if one.name.startswith(name)]
         if not found:
-            raise await _missing(agent, kind, name, args.namespace, everything)
+            missing = wanted.missing(name, everything)
+            # A pod that is not there may be one whose manifest cannot be read: the faults are then the answer.
+            raise await asking.with_faults(agent, missing) if wanted.kind is PODS else missing
         chosen += found
     return [one for place, one in enumerate(chosen) if all(one.whole is not other.whole for other in chosen[:place])]
-
-
-async def _missing(
-    agent: AgentClient, kind: Kind, name: str, namespace: str, everything: Sequence[Listed]
-) -> CommandFailed:
-    """A pod that is not there may be one whose manifest cannot be read: the faults are then the answer."""
-    if kind is not PODS:
-        hint = nearest(name, [one.name for one in everything])
-        return CommandFailed(f'{kind.names[0]} "{name}" not found{f" ({hint})" if hint else ""}')
-    return await asking.with_faults(agent, asking.not_found(name, namespace, [one.whole for one in everything]))
 
 
 async def _pods(agent: AgentClient, chosen: Sequence[Listed]) -> list[list[str]]:

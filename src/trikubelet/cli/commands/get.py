@@ -1,5 +1,8 @@
 """``trikubelet get KIND [NAME…]``: tables as kubectl prints them, or the objects themselves.
 
+    arguments ─► what is meant (cli.things) ─► the agent is asked for each kind ─► what was found (cli.listing)
+                                                                                     └─► --watch: then each change
+
 Faulty manifests are part of the answer about pods: a person who looks for the pod they just wrote down must learn here
 why it is not there. They go to standard error, so that whatever reads the table is not disturbed.
 """
@@ -8,22 +11,24 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.cli import asking, blocking, interruptible
-from trikubelet.cli.arguments import Parser, valid_selector
-from trikubelet.cli.client import AgentClient
-from trikubelet.cli.failed import CommandFailed
-from trikubelet.cli.kinds import KINDS, PODS, Listed, add_kind_argument, listed_pod, read_things
-from trikubelet.cli.objects import TABLE, WIDE, Output, as_list, read_output, show
-from trikubelet.cli.tables import Table
+from trikubelet.cli.arguments import Parser, valid
+from trikubelet.cli.failed import CommandFailed, Misunderstood
+from trikubelet.cli.kinds import KINDS, PODS, Listed, listed_pod
+from trikubelet.cli.listing import Listing, Style
+from trikubelet.cli.objects import TABLE, Output, read_output
 from trikubelet.cli.terminal import in_a_cell
+from trikubelet.cli.things import Wanted, add_selection_options, add_things_arguments, read_things
+from trikubelet.core.kubectl.label_columns import LabelColumns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from trikubelet.cli.kinds import Kind
-    from trikubelet.model.k8s import Pod
+    from trikubelet.cli.client import AgentClient
+    from trikubelet.core.jsonpath import Path
 
 LOOK_SECONDS: Final = 1.0
 """How often a watch of anything but pods asks again."""
@@ -32,110 +37,138 @@ LOOK_SECONDS: Final = 1.0
 def parser() -> argparse.ArgumentParser:
     """The arguments of ``get``."""
     made = Parser(prog="trikubelet get", description="Show what this node runs.")
-    add_kind_argument(made, [kind.names[0] for kind in KINDS], "what to show")
-    made.add_argument("names", nargs="*", default=[], metavar="NAME", help="only these")  # else argparse requires it
+    add_things_arguments(
+        made,
+        [kind.names[0] for kind in KINDS],
+        "what to show; several with commas between them (pods,nodes), or KIND/NAME",
+        "only these; events and volumes also by the name of their pod",
+    )
     made.add_argument(
         "-o",
         "--output",
         type=read_output,
         default=Output(TABLE),
-        metavar="wide|json|yaml|name|jsonpath=TEMPLATE",
-        help="another form",
+        metavar="wide|json|yaml|name|jsonpath=TEMPLATE|custom-columns=SPEC",
+        help="print more columns, the objects, their names or some of their fields; "
+        "a SPEC is HEADING:PATH,..., such as NAME:.metadata.name,IMAGE:.spec.containers[*].image",
     )
     made.add_argument(
-        "-l", "--selector", type=valid_selector, metavar="LABELS", help="only what has such labels: a=b,c!=d,e in (f,g)"
+        "--field-selector",
+        default="",
+        metavar="FIELDS",
+        help="only things with such fields: status.phase!=Running,spec.nodeName=n1",
     )
-    made.add_argument("-w", "--watch", action="store_true", help="go on and show every change")
-    made.add_argument("-A", "--all-namespaces", action="store_true", help="of every namespace")
+    made.add_argument("--for", dest="about", default="", metavar="KIND/NAME", help="only events about this object")
+    made.add_argument(
+        "--sort-by",
+        type=valid(_read_path),
+        metavar="PATH",
+        help="sort by a field: .metadata.creationTimestamp, .status.containerStatuses[0].restartCount",
+    )
+    made.add_argument("--show-labels", action="store_true", help="with all labels in the last column")
+    made.add_argument(
+        "-L",
+        "--label-columns",
+        action="append",
+        default=[],
+        metavar="LABEL,...",
+        help="with a column for each of these labels; may be repeated",
+    )
     made.add_argument("--no-headers", action="store_true", help="without the headings")
-    asking.add_namespace_option(made)
+    made.add_argument("-w", "--watch", action="store_true", help="go on and show every change")
+    add_selection_options(made)
     asking.add_agent_options(made)
     return made
+
+
+def _read_path(said: str) -> tuple[str, Path]:
+    from trikubelet.core.jsonpath import parse_relaxed  # noqa: PLC0415 - only a path needs it
+
+    return said, parse_relaxed(said)
 
 
 def run(argv: Sequence[str]) -> int:
     """Carry out ``get``; the exit code. Raises CommandFailed."""
     args = parser().parse_intermixed_args(argv)
-    kind = read_things(args)
-    if args.names and args.selector is not None:
-        parser().error("names and a selector: give one of them")
+    wanted = read_things(args)
+    if args.watch and len(wanted) > 1:
+        raise Misunderstood("you may only specify a single resource type to watch")
+    if args.watch and args.sort_by:
+        print("warning: --watch requested, --sort-by will be ignored for watch events received", file=sys.stderr)
     run_it = interruptible.run if args.watch else blocking.run
-    run_it(_get, args, kind)
+    run_it(_get, args, wanted, Listing(_style(args, with_kinds=len(wanted) > 1)))
     return 0
 
 
-async def _get(args: argparse.Namespace, kind: Kind) -> None:
+def _style(args: argparse.Namespace, *, with_kinds: bool) -> Style:
+    """How to print. Raises Misunderstood for options that do not go together."""
+    if args.show_labels and not args.output.is_table:
+        raise Misunderstood(f"--show-labels option cannot be used with {args.output.form} printer")
+    names = tuple(name for some in args.label_columns for name in some.split(",") if name)
+    labels = LabelColumns(names, args.show_labels)
+    return Style(args.output, labels, args.all_namespaces, with_kinds, not args.no_headers, args.sort_by)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What there is of one kind: everything, the things that are meant, and an error for each name that is missing."""
+
+    wanted: Wanted
+    everything: Sequence[Listed]
+    meant: Sequence[Listed]
+    errors: Sequence[str]
+
+
+async def _get(args: argparse.Namespace, wanted: Sequence[Wanted], listing: Listing) -> None:
     agent = asking.agent_of(args)
-    everything = await kind.ask(agent)
-    shown, missing = _chosen(args, kind, everything)
-    if missing and kind is PODS and not (shown and args.output.is_table):  # below a table the faults stand anyway
+    answers = [_answer(one, await one.kind.ask(agent)) for one in wanted]
+    pods = next((answer for answer in answers if answer.wanted.kind is PODS), None)
+    found = sum(len(answer.meant) for answer in answers)
+    errors = [error for answer in answers for error in answer.errors]
+    missing = CommandFailed("\nerror: ".join(errors)) if errors else None
+    # Below a table the faults are printed anyway.
+    if missing and pods is not None and pods.errors and not (found and args.output.is_table):
         missing = await asking.with_faults(agent, missing)
-    if missing and not shown:
+    if missing and not found:
         raise missing
-    table = _table(args, kind) if args.output.is_table else None
-    if table is not None:
-        _print_rows(table, args, kind, shown)
-        if not shown and not args.watch:
-            print(_nothing(args, kind, everything), file=sys.stderr)
-    else:
-        wholes = [one.whole for one in shown]
-        single = len(args.names) == 1 and len(wholes) == 1
-        show(wholes[0] if single else as_list(wholes), [f"{kind.name}/{one.name}" for one in shown], args.output)
-    if kind is PODS and table is not None:
+    is_one = found == 1 == sum(len(one.names) for one in wanted)
+    listing.print_all([(answer.wanted.kind, answer.meant) for answer in answers], is_one=is_one)
+    if args.output.is_table and not found and not args.watch:
+        print(_nothing(args, answers), file=sys.stderr)
+    if args.output.is_table and pods is not None:
         await _print_problems(agent)
     if missing:
         raise missing
-    if args.watch and kind is PODS:
-        await _watch(agent, args, {one.whole.metadata.uid: one.whole for one in everything}, table)
+    if args.watch and pods is not None:
+        await _watch(agent, pods, listing)
     elif args.watch:
-        await _look_again(agent, args, kind, everything, table)
+        await _look_again(agent, answers[0], listing)
 
 
-def _chosen(
-    args: argparse.Namespace, kind: Kind, everything: Sequence[Listed]
-) -> tuple[list[Listed], CommandFailed | None]:
-    """What was asked for, and what to say of names that are not there."""
-    chosen = [one for one in everything if _is_meant(args, kind, one)]
-    if not args.names:
-        return chosen, None
-    there = {one.name for one in chosen}
-    lost = [str(_missing(args, kind, name, everything)) for name in args.names if name not in there]
-    found = [one for name in args.names for one in chosen if one.name == name]
-    return found, CommandFailed("\nerror: ".join(lost)) if lost else None
+def _answer(wanted: Wanted, everything: Sequence[Listed]) -> Answer:
+    """What is meant of everything there is. Errors about names are collected: the other things are shown first."""
+    fitting = [one for one in everything if wanted.fits(one)]
+    if not wanted.names:
+        return Answer(wanted, everything, fitting, ())
+    meant: list[Listed] = []
+    errors: list[str] = []
+    for name in wanted.names:
+        try:
+            found = wanted.named(name, fitting)
+        except CommandFailed as error:
+            errors.append(str(error))
+        else:
+            meant += found
+            errors += [] if found else [str(wanted.missing(name, everything))]
+    return Answer(wanted, everything, meant, errors)
 
 
-def _missing(args: argparse.Namespace, kind: Kind, name: str, everything: Sequence[Listed]) -> CommandFailed:
-    if kind is PODS:
-        return asking.not_found(name, args.namespace, [one.whole for one in everything])
-    return CommandFailed(f'{kind.names[0]} "{name}" not found')
-
-
-def _is_meant(args: argparse.Namespace, kind: Kind, one: Listed) -> bool:
-    if kind.namespaced and not args.all_namespaces and one.namespace != args.namespace:
-        return False
-    return args.selector is None or args.selector(one.labels)
-
-
-def _nothing(args: argparse.Namespace, kind: Kind, everything: Sequence[Listed]) -> str:
-    if not kind.namespaced or args.all_namespaces:
-        return "No resources found"
-    others = len(everything) if args.selector is None else 0
-    hint = f" ({others} {kind.names[0]} in others: use -A)" if others else ""
-    return f"No resources found in {args.namespace} namespace.{hint}"
-
-
-def _table(args: argparse.Namespace, kind: Kind) -> Table:
-    columns = ["NAMESPACE"] if kind.namespaced and args.all_namespaces else []
-    columns += [*kind.columns, *(kind.wide if args.output.form == WIDE else ())]
-    return Table(columns, show_headings=not args.no_headers)
-
-
-def _print_rows(table: Table, args: argparse.Namespace, kind: Kind, shown: Iterable[Listed]) -> None:
-    width = len(kind.columns) + (len(kind.wide) if args.output.form == WIDE else 0)
-    before = [""] if kind.namespaced and args.all_namespaces else []
-    for line in table.lines([*(one.namespace for _ in before), *one.cells[:width]] for one in shown):
-        print(line)
-    sys.stdout.flush()
+def _nothing(args: argparse.Namespace, answers: Sequence[Answer]) -> str:
+    if args.all_namespaces or not all(answer.wanted.kind.namespaced for answer in answers):
+        return asking.nothing_found()
+    (answer, *others), selects = answers, args.selector is not None or args.field_selector or args.about
+    elsewhere = 0 if others or selects else len(answer.everything)
+    return asking.nothing_found(args.namespace, f"{elsewhere} {answer.wanted.kind.names[0]}" if elsewhere else "")
 
 
 async def _print_problems(agent: AgentClient) -> None:
@@ -147,37 +180,29 @@ async def _print_problems(agent: AgentClient) -> None:
         print(in_a_cell(f"{fault}{kept}"), file=sys.stderr)
 
 
-async def _watch(agent: AgentClient, args: argparse.Namespace, known: dict[str, Pod], table: Table | None) -> None:
-    """Show every change until interrupted. What was shown already, and did not change since, is not shown again."""
+async def _watch(agent: AgentClient, answer: Answer, listing: Listing) -> None:
+    """Print every change of pods until interrupted, but no pod again that is as it was printed."""
+    known = {one.whole.metadata.uid: one.whole for one in answer.everything}
     async with asking.pod_changes(agent) as changes:
         async for change in changes:
             pod = change.object
             if change.type == "ADDED" and known.pop(pod.metadata.uid, None) == pod:
                 continue
-            _show_change(args, PODS, listed_pod(pod), table)
+            if answer.wanted.has(one := listed_pod(pod)):
+                listing.print_change(PODS, one)
 
 
-async def _look_again(
-    agent: AgentClient, args: argparse.Namespace, kind: Kind, everything: Iterable[Listed], table: Table | None
-) -> None:
-    """The same of what the agent has no watch for: of what changed how it is now, of what is gone how it last was."""
+async def _look_again(agent: AgentClient, answer: Answer, listing: Listing) -> None:
+    """The same of things that the agent has no watch for: what changed as it is now, what is gone as it last was."""
     from trikubelet.kit.every import Every  # noqa: PLC0415 - only a watch takes Trio
 
-    known = {one.identity: one for one in everything}
+    wanted, kind = answer.wanted, answer.wanted.kind
+    known = {one.identity: one for one in answer.everything}
     async for _ in Every(LOOK_SECONDS):
         now = {one.identity: one for one in await kind.ask(agent)}
-        for identity in known.keys() - now.keys():
-            _show_change(args, kind, known[identity], table)
-        for identity, one in now.items():
-            if identity not in known or known[identity].whole != one.whole:
-                _show_change(args, kind, one, table)
+        changed = [one for identity, one in known.items() if identity not in now]
+        changed += [one for key, one in now.items() if key not in known or known[key].whole != one.whole]
+        for one in changed:
+            if wanted.has(one):
+                listing.print_change(kind, one)
         known = now
-
-
-def _show_change(args: argparse.Namespace, kind: Kind, one: Listed, table: Table | None) -> None:
-    if not _is_meant(args, kind, one) or (args.names and one.name not in args.names):
-        return
-    if table is not None:
-        _print_rows(table, args, kind, [one])
-    else:
-        show(one.whole, [f"{kind.name}/{one.name}"], args.output)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from trikubelet.core.kubectl.fields import holds
 from trikubelet.core.query import flag, whole
 from trikubelet.core.selectors import parse_field_selector, parse_selector
 from trikubelet.httpd.messages import Response, json
@@ -53,7 +54,7 @@ class Selection:
             thing is not None
             and self.namespace in ("", thing.metadata.namespace)
             and self.labels(thing.metadata.labels)
-            and all((self.resource.fields[term.path](thing) == term.value) is term.wanted for term in self.fields)
+            and holds(self.fields, self.resource.fields, thing)
         )
 
 

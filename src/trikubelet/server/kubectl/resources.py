@@ -8,8 +8,7 @@ package works on any of them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,6 +16,8 @@ from trikubelet.model import k8s
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from trikubelet.core.kubectl.fields import Fields
 
 
 class NamespaceStatus(msgspec.Struct, frozen=True):
@@ -37,12 +38,6 @@ class Namespace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 Thing = k8s.Pod | k8s.Event | k8s.Node | Namespace
 """An object of the API, as far as this node has any."""
 
-NAME_FIELDS: Final[Mapping[str, Callable[[Any], str]]] = {
-    "metadata.name": attrgetter("metadata.name"),
-    "metadata.namespace": attrgetter("metadata.namespace"),
-}
-"""The fields everything can be selected by."""
-
 
 @dataclass(frozen=True, slots=True)
 class Resource:
@@ -60,7 +55,7 @@ class Resource:
     cells: Callable[[Any, int], Sequence[str]]
     things: Callable[[], Awaitable[Sequence[Thing]]]
     look_seconds: float
-    fields: Mapping[str, Callable[[Any], str]]
+    fields: Fields
     wide: tuple[str, ...] = ()
     namespaced: bool = True
     categories: tuple[str, ...] = ()

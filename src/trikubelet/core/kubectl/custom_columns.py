@@ -1,0 +1,73 @@
+"""A table whose columns the user wrote: ``-o custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image``.
+
+Headings, cells and error texts are kubectl's: several values stand in one cell with commas between them, and a value
+that is not there is ``<none>``. Pure: plain data in, text out.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trikubelet.core.jsonpath import parse_relaxed
+from trikubelet.core.kubectl.words import NONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trikubelet.core.jsonpath import Path
+
+
+@dataclass(frozen=True, slots=True)
+class CustomColumn:
+    """A heading, and where the values below it are in each thing."""
+
+    heading: str
+    path: Path
+
+
+def parse_columns(text: str) -> tuple[CustomColumn, ...]:
+    """The columns of a specification. Raises ValueError."""
+    if not text:
+        raise ValueError("custom-columns format specified but no custom columns given")
+    return tuple(map(_column, _parts(text)))
+
+
+def custom_cells(columns: Iterable[CustomColumn], data: Any) -> tuple[str, ...]:
+    """The cells of one thing, made plain data. Raises OutOfBounds."""
+    return tuple(",".join(map(_text, column.path.of(data))) or NONE for column in columns)
+
+
+def _column(part: str) -> CustomColumn:
+    heading, colon, path = part.partition(":")
+    if not colon:
+        raise ValueError(f"unexpected custom-columns spec: {part}, expected <header>:<json-path-expr>")
+    return CustomColumn(heading, parse_relaxed(path))
+
+
+def _parts(text: str) -> list[str]:
+    """The columns, which commas part; those in brackets, as of a filter or of ``['a','b']``, belong to a path."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _text(value: Any) -> str:
+    """A value as Go prints it, which is what kubectl shows: lists and objects by their members, without quotes."""
+    match value:
+        case str():
+            return value
+        case dict():
+            return f"map[{' '.join(f'{name}:{_text(member)}' for name, member in sorted(value.items()))}]"
+        case list() | tuple():
+            return f"[{' '.join(map(_text, value))}]"
+        case None:
+            return "<nil>"
+        case _:
+            return json.dumps(value)
