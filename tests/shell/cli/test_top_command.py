@@ -81,6 +81,24 @@ async def test_what_is_used_is_a_table(
     assert (0, lines) == (code, capsys.readouterr().out.splitlines())
 
 
+@pytest.mark.parametrize(
+    ("told", "used", "words"),
+    [
+        ("No resources found in nope namespace. (3 pods in others: use -A)\n", USED, "pods -n nope"),
+        ("No resources found in default namespace.\n", summary(), "pods --containers"),
+        ("No resources found\n", summary(), "pods -A"),
+    ],
+)
+async def test_where_no_pod_uses_anything_that_is_said_as_by_get(
+    told: str, used: Summary, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with served(FakeView(), tmp_path, FakeAgent(NODE), stats=FakeUse([used])) as agent:
+        code = await trio.to_thread.run_sync(main, ["top", *words.split(), f"--socket={agent.socket_path}"])
+
+    shown = capsys.readouterr()
+    assert (0, "", told) == (code, shown.out, shown.err)
+
+
 async def test_where_nothing_is_known_yet_of_processors_it_looks_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], autojump_clock
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.cli import asking, blocking, interruptible
@@ -21,6 +22,8 @@ from trikubelet.cli.usage_rows import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from trikubelet.model.summary import Summary
 
 NODE_KIND_NAMES: Final = ("node", "nodes", "no")
 OF_TABLES: Final = ("containers", "sort_by", "all_namespaces", "no_headers", "namespace")
@@ -85,7 +88,15 @@ async def _top(args: argparse.Namespace) -> None:
     columns = CONTAINER_COLUMNS if args.containers else POD_COLUMNS
     first = 0 if args.all_namespaces else 1
     rows = container_rows(chosen) if args.containers else pod_rows(chosen)
+    if not chosen:
+        print(_nothing(args, summary), file=sys.stderr)
     _print(args, columns[first:], [row[first:] for row in rows])
+
+
+def _nothing(args: argparse.Namespace, summary: Summary) -> str:
+    if args.all_namespaces:
+        return asking.nothing_found()
+    return asking.nothing_found(args.namespace, f"{len(summary.pods)} pods" if summary.pods else "")
 
 
 def _print(args: argparse.Namespace, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
