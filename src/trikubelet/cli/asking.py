@@ -291,16 +291,17 @@ async def with_faults(agent: AgentClient, error: CommandFailed) -> CommandFailed
 
 
 def default_container(pod: Pod) -> str:
-    """The container that is meant when nobody says: the one the pod's annotation names, else the first, and then that
-    is said on standard error. Raises CommandFailed."""
+    """The container that is meant when none is named: the one the pod's annotation names, else the first. The latter is
+    printed on standard error, in kubectl's words, where there are others. Raises CommandFailed."""
     names = [container.name for container in pod.spec.containers]
     wanted = pod.metadata.annotations.get(DEFAULT_CONTAINER, "")
     if not names:
         raise CommandFailed(f'pod "{pod.metadata.name}" has no containers')
     chosen = wanted if wanted in names else names[0]
-    if len(names) > 1 and not wanted:
-        others = ", ".join(name for name in names if name != chosen)
-        print(f'No container was named: this is "{chosen}"; there are also {others}', file=sys.stderr)
+    others = [f"{container.name} (init)" for container in pod.spec.init_containers]
+    others += [f"{container.name} (ephem)" for container in pod.spec.ephemeral_containers]
+    if not wanted and len(known := [*names, *others]) > 1:
+        print(f'Defaulted container "{chosen}" out of: {", ".join(known)}', file=sys.stderr)
     return chosen
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from trikubelet import __version__
 from trikubelet.cli import main as cli_main
@@ -126,6 +128,15 @@ def test_the_version_is_reported_either_way(agent: list[list[str]], capsys: pyte
     assert (0, 0) == (main(["version"]), main(["--version"]))
     assert f"trikubelet {__version__}\n" * 2 == capsys.readouterr().out
     assert [] == agent
+
+
+def test_the_version_can_be_an_object(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main(["version", "-o", "json"])
+    shown = json.loads(capsys.readouterr().out)
+    assert __version__ == shown["version"]
+    assert re.fullmatch(r"v\d+\.\d+\.\d+", shown["kubernetesVersion"])
+    assert 0 == main(["version", "--output=yaml"])
+    assert shown == yaml.safe_load(capsys.readouterr().out)
 
 
 def test_by_the_name_of_kubelet_the_version_is_upstreams_line(

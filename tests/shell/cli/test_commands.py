@@ -430,7 +430,7 @@ async def test_logs_come_as_they_were_written(tmp_path: Path, capsys: pytest.Cap
     assert (0, "one\ntwo\n", "") == await logs("pod/web-n1", "side", "-f")
     assert (0, "two\n", "") == await logs("web-n1", "app", "--tail", "1", "-p")
     assert (0, "2026-11-21T11:59:50Z two\n", "") == await logs("web-n1", "app", "--since=1m", "--timestamps")
-    assert (0, "one\ntwo\n", 'No container was named: this is "app"; there are also side\n') == await logs("web-n1")
+    assert (0, "one\ntwo\n", 'Defaulted container "app" out of: app, side\n') == await logs("web-n1")
     assert (1, "", "error: none has no log\n") == await logs("web-n1", "none")
     assert (1, "", 'error: pods "web" not found (did you mean "web-n1"?)\n') == await logs("web")
     assert (1, "", 'error: pods "web" not found (did you mean "web-n1"?)\n') == await logs("web", "-c", "app")
@@ -481,6 +481,78 @@ async def test_the_logs_of_all_containers_come_one_after_another(
     code, out, _ = await logs("--follow", "--prefix")
     assert (1, {"[pod/web-n1/init] init 1", "[pod/web-n1/app] app 1"}) == (code, set(out.splitlines()))
     assert 2 == (await logs("-c", "app"))[0]
+
+
+def with_logs(directory: Path, *names: str, lines: int = 1, containers: tuple[str, ...] = ("app",)) -> FakeView:
+    """Pods whose containers have each written lines with their names. The label ``app`` is the first letter."""
+    places = {}
+    for name in names:
+        for container in containers:
+            log = directory / f"{name}.{container}.log"
+            log.write_text("".join(f"2026-11-21T11:58:00Z stdout F {name} {n}\n" for n in range(lines)))
+            places["default", name, container, False] = str(log)
+    pods = [pod(name, containers=tuple(k8s.Container(name=one) for one in containers)) for name in names]
+    labelled = [msgspec.structs.replace(one.metadata, labels={"app": one.metadata.name[0]}) for one in pods]
+    return FakeView(
+        [msgspec.structs.replace(one, metadata=meta) for one, meta in zip(pods, labelled, strict=True)], logs=places
+    )
+
+
+async def test_the_logs_of_selected_pods_are_printed_from_their_last_ten_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = with_logs(tmp_path, "a1", "a2", "b1", lines=12)
+
+    def lines(name: str, first: int) -> str:
+        return "".join(f"{name} {number}\n" for number in range(first, 12))
+
+    def logs(*words: str):
+        return say(view, tmp_path, capsys, "logs", *words)
+
+    assert (0, lines("a1", 2) + lines("a2", 2), "") == await logs("-l", "app=a")
+    assert (0, lines("b1", 0), "") == await logs("-l", "app=b", "--tail=-1")
+    prefixed = "[pod/a1/app] a1 11\n[pod/a2/app] a2 11\n"
+    assert (0, prefixed, "") == await logs("--selector=app in (a)", "--tail=1", "--prefix", "--all-containers")
+    assert (0, "", "No resources found in default namespace.\n") == await logs("-l", "app=none")
+    code, out, err = await logs("-l", "app=b", "-c", "nope")
+    assert (1, "", "error: nope has no log\n") == (code, out, err)
+
+
+async def test_a_bounded_number_of_logs_is_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    view = with_logs(tmp_path, "a1", "a2", "a3", containers=("app", "side"))
+
+    def logs(*words: str):
+        return say(view, tmp_path, capsys, "logs", "-l", "app=a", "-f", "--all-containers", *words)
+
+    told = (
+        "error: you are attempting to follow 6 log streams, but maximum allowed concurrency is 5,"
+        " use --max-log-requests to increase the limit\n"
+    )
+    assert (1, "", told) == await logs()
+    code, out, err = await logs("--max-log-requests=6", "--prefix")
+    whose = {f"[pod/a{number}/{one}] a{number} 0" for number in (1, 2, 3) for one in ("app", "side")}
+    assert (0, "", whose) == (code, err, set(out.splitlines()))
+
+
+@pytest.mark.parametrize(
+    ("why", "words"),
+    [
+        ("only a selector (-l) or a POD name is allowed", ["web", "-l", "app=a"]),
+        ("expected POD or -l SELECTOR", []),
+        ("argument --max-log-requests: '0' is not a whole number from 1 to 50", ["web", "--max-log-requests=0"]),
+    ],
+)
+def test_logs_are_of_a_pod_or_of_selected_pods(capsys: pytest.CaptureFixture[str], why: str, words: list[str]) -> None:
+    assert 2 == main(["logs", *words])
+    assert capsys.readouterr().err.startswith(f"error: {why}")
+
+
+def test_the_default_container_is_chosen_among_containers_of_every_sort(capsys: pytest.CaptureFixture[str]) -> None:
+    several = pod(
+        init_containers=(k8s.Container(name="init"),), ephemeral_containers=(k8s.EphemeralContainer(name="debug"),)
+    )
+    assert ("app", "app") == (asking.default_container(several), asking.default_container(pod()))
+    assert 'Defaulted container "app" out of: app, init (init), debug (ephem)\n' == capsys.readouterr().err
 
 
 async def test_the_configuration_is_shown_with_who_gave_what(

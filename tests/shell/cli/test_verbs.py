@@ -63,7 +63,7 @@ def test_completion_knows_every_verb_and_every_flag(capsys: pytest.CaptureFixtur
         ({"web-n1"}, ["logs", "we"]),
         ({"web-n1"}, ["delete", "pod", "we"]),
         ({"wide", "json", "yaml", "name", "jsonpath=", "custom-columns="}, ["get", "-o", ""]),
-        ({"condition=", "phase=", "jsonpath=", "delete"}, ["wait", "web-n1", "--for", ""]),
+        ({"condition=", "phase=", "jsonpath=", "create", "delete"}, ["wait", "web-n1", "--for", ""]),
         (set(), ["apply", "-f", ""]),  # then bash offers files
     ],
 )

@@ -51,7 +51,7 @@ def test_a_goal_is_met_or_not(met: bool, goal: str, one: k8s.Pod) -> None:
     assert met == test(one)
 
 
-@pytest.mark.parametrize("said", ["ready", "condition=", "phase", "jsonpath=.a=b", "create"])
+@pytest.mark.parametrize("said", ["ready", "condition=", "phase", "jsonpath=.a=b", "created", "create=x"])
 def test_what_is_no_goal_is_refused_with_what_there_is(capsys: pytest.CaptureFixture[str], said: str) -> None:
     assert 2 == main(["wait", "web", f"--for={said}"])
     assert f"{said!r} is none of condition=TYPE[=VALUE], phase=PHASE" in capsys.readouterr().err
@@ -116,6 +116,17 @@ async def test_a_pod_that_is_not_there_yet_is_waited_for(
     assert "pod/web-n1 condition met\n" == capsys.readouterr().out
 
 
+@pytest.mark.parametrize("words", [["web-n1"], ["-l", "!none"], ["--all"]])
+async def test_pods_that_are_named_or_selected_are_waited_for_until_they_are_created(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], autojump_clock
+) -> None:
+    later = [in_phase("Pending")]
+
+    assert "" == await waiting(tmp_path, FakeView(), *words, "--for=create", later=later)
+    assert "pod/web-n1 condition met\n" == capsys.readouterr().out
+    assert 10 <= trio.current_time() <= 11
+
+
 async def test_a_pod_is_deleted_when_its_life_is_over_whether_or_not_another_follows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], autojump_clock
 ) -> None:
@@ -133,6 +144,8 @@ async def test_a_pod_is_deleted_when_its_life_is_over_whether_or_not_another_fol
         ('pods "wob-n1" not found (did you mean "web-n1"?)', ["wob-n1", "--for=phase=Failed"]),
         ("timed out waiting for the condition on pods/web-n1", ["--all", "--for=delete", "--timeout=1m"]),
         ("no matching resources found", ["-l", "app=x", "--for=phase=Failed"]),
+        ("timed out waiting for the condition: no pod matches", ["-l", "app=x", "--for=create"]),
+        ('pods "wob-n1" not found (did you mean "web-n1"?)', ["wob-n1", "--for=create"]),
     ],
 )
 async def test_what_does_not_come_in_time_is_reported(

@@ -1,7 +1,11 @@
-"""``trikubelet logs POD [CONTAINER]``: what a container wrote, as it wrote it; or what all of a pod's did.
+"""``trikubelet logs POD [CONTAINER]``: what a container wrote, as it wrote it; or what several did.
 
-Of several containers that are followed, lines come as they are written and are never torn; each then says whose it is
-if ``--prefix`` asks for it.
+    POD [CONTAINER]         ─► one log
+    POD --all-containers    ─► those of the pod's containers  ┐ one after another; with -f side by side, at most
+    -l app=web              ─► those of the pods selected     ┘ --max-log-requests of them
+
+Of several containers that are followed, lines come as they are written and are never torn; ``--prefix`` puts the pod
+and the container before each.
 """
 
 from __future__ import annotations
@@ -9,10 +13,10 @@ from __future__ import annotations
 import argparse
 import sys
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trikubelet.cli import asking, blocking, interruptible
-from trikubelet.cli.arguments import Parser, count, valid
+from trikubelet.cli.arguments import Parser, count, valid, valid_selector
 from trikubelet.cli.client import AgentClient, AgentObjects
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.terminal import in_lines
@@ -28,18 +32,39 @@ if TYPE_CHECKING:
     from trikubelet.model.k8s import Pod
 
 
+FOLLOWED: Final = 5
+"""How many logs are followed at once by default, as by kubectl."""
+FOLLOWED_MAX: Final = 50
+"""Each is a connection to the agent, which takes 64."""
+SELECTED_TAIL: Final = 10
+"""The last lines of each pod that a selector selects by default, as with kubectl."""
+
+
 def parser() -> argparse.ArgumentParser:
     """The arguments of ``logs``."""
     made = Parser(prog="trikubelet logs", description="Print what a container of a pod wrote.")
-    made.add_argument("pod", metavar="POD", help="whose")
+    made.add_argument("pod", nargs="?", metavar="POD", help="the pod; without it, -l selects pods")
     made.add_argument("container", nargs="?", metavar="CONTAINER", help="the same as -c")
     made.add_argument("-c", "--container", dest="option", metavar="NAME", help="default: the pod's first container")
     made.add_argument("--all-containers", action="store_true", help="of every container of the pod, one after another")
+    made.add_argument(
+        "-l", "--selector", type=valid_selector, metavar="LABELS", help="of every pod with such labels: a=b,c!=d"
+    )
     made.add_argument("--prefix", action="store_true", help="with pod and container before each line")
     made.add_argument("-f", "--follow", action="store_true", help="go on until the container ends")
     made.add_argument("-p", "--previous", action="store_true", help="of the run before this one")
     made.add_argument(
-        "--tail", type=valid(read_tail), default=-1, metavar="LINES", help="only the last lines (-1, the default: all)"
+        "--tail",
+        type=valid(read_tail),
+        metavar="LINES",
+        help="only the last lines of each log (default: all, with -l the last 10; -1: all)",
+    )
+    made.add_argument(
+        "--max-log-requests",
+        type=count(FOLLOWED_MAX, 1),
+        default=FOLLOWED,
+        metavar="LOGS",
+        help="how many logs may be followed at once (default: %(default)s)",
     )
     made.add_argument(
         "--since", type=valid(read_since), metavar="DURATION", help="only what is younger, such as 5s, 2m or 3h"
@@ -84,6 +109,8 @@ def run(argv: Sequence[str]) -> int:
         parser().error("two containers: give one, as CONTAINER or with -c")
     if args.all_containers and (args.container or args.option):
         parser().error("--all-containers and a container: give one of them")
+    if bool(args.pod) is (args.selector is not None):
+        parser().error("only a selector (-l) or a POD name is allowed" if args.pod else "expected POD or -l SELECTOR")
     if args.since and args.since_time:
         parser().error("--since and --since-time: give one of them")
     run_it = interruptible.run if args.follow else blocking.run
@@ -93,8 +120,9 @@ def run(argv: Sequence[str]) -> int:
 def _query(args: argparse.Namespace) -> dict[str, str]:
     """The query for the agent."""
     query = {name: "true" for name in ("follow", "previous", "timestamps") if getattr(args, name)}
-    if args.tail >= 0:
-        query["tailLines"] = str(args.tail)
+    tail = args.tail if args.tail is not None else -1 if args.selector is None else SELECTED_TAIL
+    if tail >= 0:
+        query["tailLines"] = str(tail)
     if args.since:
         query["sinceSeconds"] = str(args.since)
     if args.since_time:
@@ -106,12 +134,18 @@ def _query(args: argparse.Namespace) -> dict[str, str]:
 
 async def _logs(args: argparse.Namespace, query: dict[str, str]) -> int:
     agent = asking.agent_of(args)
+    if args.selector is not None:
+        pods = [pod for pod in await asking.pods(agent) if pod.metadata.namespace == args.namespace]
+        pods = [pod for pod in pods if args.selector(pod.metadata.labels)]
+        if not pods:
+            print(asking.nothing_found(args.namespace), file=sys.stderr)
+        return await _several(agent, args, query, [place for pod in pods for place in _places(args, pod)])
     name = asking.bare_name(args.pod)
     container = args.option or args.container
     if not container:
         pod = await asking.pod_named(agent, args.namespace, name)
         if args.all_containers:
-            return await _of_all(agent, args, query, pod)
+            return await _several(agent, args, query, _places(args, pod))
         container = asking.default_container(pod)
     try:
         await _print(agent, args, query, f"{args.namespace}/{name}/{container}")
@@ -122,34 +156,50 @@ async def _logs(args: argparse.Namespace, query: dict[str, str]) -> int:
     return 0
 
 
-async def _of_all(agent: AgentClient, args: argparse.Namespace, query: dict[str, str], pod: Pod) -> int:
-    """The logs of every container; side by side where they are followed. One that has none is reported, and costs the
-    exit code."""
+def _places(args: argparse.Namespace, pod: Pod) -> list[str]:
+    """Where the logs are that are meant of a pod: ``NAMESPACE/POD/CONTAINER``."""
+    if args.all_containers:
+        containers = [container.name for container in with_ephemeral(pod)]
+    else:
+        containers = [args.option or asking.default_container(pod)]
+    return [f"{pod.metadata.namespace}/{pod.metadata.name}/{container}" for container in containers]
+
+
+async def _several(agent: AgentClient, args: argparse.Namespace, query: dict[str, str], places: Sequence[str]) -> int:
+    """Print several logs, side by side where they are followed; the exit code. A container that has none is reported,
+    and costs the exit code. Raises CommandFailed for too many to follow."""
+    if args.follow and len(places) > args.max_log_requests:
+        raise CommandFailed(
+            f"you are attempting to follow {len(places)} log streams, but maximum allowed concurrency is"
+            f" {args.max_log_requests}, use --max-log-requests to increase the limit"
+        )
+    by_line = args.follow and len(places) > 1
     missing: list[str] = []
 
-    async def one(container: str) -> None:
+    async def one(place: str) -> None:
         try:
-            await _print(agent, args, query, f"{pod.metadata.namespace}/{pod.metadata.name}/{container}")
+            await _print(agent, args, query, place, by_line=by_line)
         except CommandFailed as error:
-            missing.append(container)
+            missing.append(place)
             print(f"error: {in_lines(str(error))}", file=sys.stderr)
 
-    containers = [container.name for container in with_ephemeral(pod)]
     if args.follow:
         import trio  # noqa: PLC0415 - only who follows several at once needs it
 
         async with trio.open_nursery() as nursery:
-            for container in containers:
-                nursery.start_soon(one, container)
+            for place in places:
+                nursery.start_soon(one, place)
     else:
-        for container in containers:
-            await one(container)
+        for place in places:
+            await one(place)
     return 1 if missing else 0
 
 
-async def _print(agent: AgentClient, args: argparse.Namespace, query: dict[str, str], place: str) -> None:
-    """One container's log. Where others may write between, or a prefix is wanted, whole lines only."""
-    by_line = args.prefix or (args.all_containers and args.follow)
+async def _print(
+    agent: AgentClient, args: argparse.Namespace, query: dict[str, str], place: str, *, by_line: bool = False
+) -> None:
+    """One container's log. ``by_line``: others may write in between, so only whole lines are written."""
+    by_line = by_line or args.prefix
     before = f"[pod/{place.split('/', 1)[1]}] ".encode() if args.prefix else b""
     lines = WholeLines(before)
     async with agent.stream(f"/logs/{place}", query) as parts:

@@ -6,6 +6,7 @@ kubeadm asks the kubelet of its machine for its version and reads upstream's lin
 from __future__ import annotations
 
 import argparse
+import platform
 import sys
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -18,13 +19,25 @@ if TYPE_CHECKING:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of ``version``: there are none."""
-    return Parser(prog="trikubelet version", description="Print which trikubelet this is.")
+    """The arguments of ``version``."""
+    made = Parser(prog="trikubelet version", description="Print the version of this trikubelet.")
+    made.add_argument(
+        "-o",
+        "--output",
+        choices=("json", "yaml"),
+        help="print an object, with the versions of Kubernetes and Python",
+    )
+    return made
 
 
 def run(argv: Sequence[str]) -> int:
     """Print it. Always 0."""
-    parser().parse_args(argv)
+    args = parser().parse_args(argv)
+    if args.output is not None:
+        from trikubelet.cli.objects import Output, show  # noqa: PLC0415 - an object has more to import
+
+        show(_versions(), (), Output(args.output))
+        return 0
     if PurePath(sys.argv[0]).name == "kubelet":
         from trikubelet.app.report import VERSION  # noqa: PLC0415 - a report has much to import
 
@@ -32,3 +45,14 @@ def run(argv: Sequence[str]) -> int:
         return 0
     print(f"trikubelet {__version__}")
     return 0
+
+
+def _versions() -> dict[str, str]:
+    from trikubelet.app.report import KUBERNETES_VERSION  # noqa: PLC0415 - a report has much to import
+
+    return {
+        "version": __version__,
+        "kubernetesVersion": KUBERNETES_VERSION,
+        "pythonVersion": platform.python_version(),
+        "platform": f"linux/{platform.machine()}",
+    }

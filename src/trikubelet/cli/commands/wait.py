@@ -3,6 +3,7 @@
     condition=Ready          a condition that is True; condition=Ready=False for another value
     phase=Succeeded          the pod's phase
     jsonpath={.a.b}=VALUE    what a template says of the pod
+    create                   the pod is there
     delete                   the pod is gone, or another life of that name is there
 
 A pod that is not there yet is waited for, because its manifest may just have been written.
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     Goal = Callable[[Pod], bool]
 
-DELETE = "delete"
+CREATE, DELETE = "create", "delete"
 LOOK_SECONDS = 0.5
 """Between two looks at the pods. A watch would say no sooner, and not whether a pod went before it began."""
 
@@ -47,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
         dest="goal",
         required=True,
         type=valid(read_goal),
-        metavar="condition=TYPE[=VALUE]|phase=PHASE|jsonpath={…}=VALUE|delete",
+        metavar="condition=TYPE[=VALUE]|phase=PHASE|jsonpath={…}=VALUE|create|delete",
         help="what to wait for",
     )
     made.add_argument(
@@ -65,6 +66,8 @@ def read_goal(said: str) -> Goal | None:
     kind, _, rest = said.partition("=")
     if said == DELETE:
         return None
+    if said == CREATE:
+        return is_there
     if kind == "condition" and rest:
         type_, _, value = rest.partition("=")
         return lambda pod: _condition(pod, type_).lower() == (value or "True").lower()
@@ -74,7 +77,12 @@ def read_goal(said: str) -> Goal | None:
         template, _, value = rest.rpartition("}=")
         parts = parse_template(f"{template}}}")
         return lambda pod: _said(parts, pod) == value
-    raise ValueError(f"{said!r} is none of condition=TYPE[=VALUE], phase=PHASE, jsonpath={{…}}=VALUE, delete")
+    raise ValueError(f"{said!r} is none of condition=TYPE[=VALUE], phase=PHASE, jsonpath={{…}}=VALUE, create, delete")
+
+
+def is_there(_: Pod) -> bool:
+    """True: a pod that is looked at is there."""
+    return True
 
 
 def _said(template: Sequence[Part], pod: Pod) -> str | None:
@@ -104,10 +112,8 @@ def run(argv: Sequence[str]) -> int:
 
 async def _wait(args: argparse.Namespace) -> None:
     agent = asking.agent_of(args)
-    first = lives = await _lives(agent, args)
+    first = lives = await _first(agent, args)
     left = dict.fromkeys(args.names or [pod.metadata.name for pod in first])
-    if not left:
-        raise CommandFailed("no matching resources found")
     async for number in Looks(LOOK_SECONDS, args.timeout):
         if number:
             lives = await _lives(agent, args)
@@ -118,6 +124,19 @@ async def _wait(args: argparse.Namespace) -> None:
             raise asking.not_found(name, args.namespace, await asking.pods(agent))
     if left:
         raise CommandFailed(f"timed out waiting for the condition on {', '.join(f'pods/{name}' for name in left)}")
+
+
+async def _first(agent: AgentClient, args: argparse.Namespace) -> list[Pod]:
+    """The pods that are meant at the beginning, which may be none where they are named. Where ``create`` waits for pods
+    that are selected, the beginning is when there is one. Raises CommandFailed where none is selected."""
+    creates = args.goal is is_there
+    async for _ in Looks(LOOK_SECONDS, args.timeout):
+        pods = await _lives(agent, args)
+        if pods or args.names:
+            return pods
+        if not creates:
+            raise CommandFailed("no matching resources found")
+    raise CommandFailed("timed out waiting for the condition: no pod matches")
 
 
 async def _lives(agent: AgentClient, args: argparse.Namespace) -> list[Pod]:
