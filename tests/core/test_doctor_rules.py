@@ -8,6 +8,7 @@ from trikubelet.core import doctor
 from trikubelet.core.doctor import RIGHTS, SYSCTLS, Disk, Finding, Renewal, Right, Severity
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 from trikubelet.model.certificates import Certificate
+from trikubelet.model.faults import Fault
 from trikubelet.model.runtime import RuntimeCondition, RuntimeInfo
 
 GOOD, WARNING, ERROR = Severity.GOOD, Severity.WARNING, Severity.ERROR
@@ -132,9 +133,9 @@ def test_a_port_is_free_or_taken() -> None:
 @pytest.mark.parametrize(
     ("expected", "newest", "synchronised", "in_cluster"),
     [
-        ((GOOD, "kept right"), NOW, True, True),
-        ((GOOD, "not in the past"), NOW, None, True),
-        ((GOOD, "not in the past"), NOW, False, False),
+        ((GOOD, "kept by a time service"), NOW, True, True),
+        ((GOOD, "plausible: later than every file of the agent"), NOW, None, True),
+        ((GOOD, "plausible: later than every file of the agent"), NOW, False, False),
         ((WARNING, "no time service keeps it right"), NOW, False, True),
         (
             (ERROR, "it is 2026-11-21T12:00:00Z here, and there are files of 2026-11-22T12:00:00Z"),
@@ -204,3 +205,13 @@ def test_the_worst_finding_counts() -> None:
     assert GOOD is doctor.worst([])
     assert WARNING is doctor.worst([made[GOOD], made[WARNING], made[GOOD]])
     assert ERROR is doctor.worst([made[ERROR], made[WARNING]])
+
+
+def test_each_fault_of_a_manifest_is_an_error_with_its_place_and_its_remedy() -> None:
+    misspelt = Fault("/m/web.yaml", 4, "spec.contaners", "unknown field", 'did you mean "containers"?')
+
+    assert [(GOOD, "no faults in /m")] == told(doctor.judge_manifests("/m", []))
+    first, second = doctor.judge_manifests("/m", [misspelt, Fault("/m/api.yaml", None, "", "cannot be read")])
+    assert Finding("manifests", ERROR, "/m/web.yaml:4: spec.contaners: unknown field", misspelt.remedy) == first
+    assert (ERROR, "/m/api.yaml: cannot be read") == (second.severity, second.found)
+    assert second.remedy

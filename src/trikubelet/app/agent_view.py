@@ -10,17 +10,19 @@ import trio
 from trikubelet.app.doctor import examine
 from trikubelet.app.shown_pods import observed
 from trikubelet.core.configuration.written import written
+from trikubelet.core.doctor import judge_manifests
 from trikubelet.core.node_status import build, differs, new_node
 from trikubelet.core.pod_status.phase import FAILED, SUCCEEDED
 from trikubelet.core.restarts import NEVER, is_sidecar, policy
 from trikubelet.core.timestamps import SECOND_NS, rfc3339
 from trikubelet.model import k8s
+from trikubelet.model.faults import Fault
 from trikubelet.model.runtime_errors import RuntimeTimeout
 from trikubelet.server.agent_view import ConfigNote, ImageNote
-from trikubelet.server.node_view import NotShown
+from trikubelet.server.node_view import ManifestFault, NotShown
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from trikubelet.app.node import Node
     from trikubelet.app.settings import Settings
@@ -133,8 +135,18 @@ class AgentNotes:
         return found
 
     async def examined(self) -> Sequence[Finding]:
-        """The doctor's findings about this node, good ones included."""
-        return await examine(self._settings, running=True)
+        """The doctor's findings about this node and its manifests, good ones included."""
+        return [*await examine(self._settings, running=True), *self._manifests()]
+
+    def _manifests(self) -> Iterator[Finding]:
+        if place := self._settings.manifest_path or self._settings.manifest_url:
+            yield from judge_manifests(place, [_as_found(fault) for fault in self._view.faults()])
+
+
+def _as_found(fault: ManifestFault) -> Fault:
+    """The fault with the pods that keep running as they were."""
+    kept = f" [{', '.join(fault.running)}: the last good version keeps running]" if fault.running else ""
+    return Fault(fault.source, fault.line, fault.path, f"{fault.problem}{kept}", fault.remedy)
 
 
 def config_note(settings: Settings) -> ConfigNote:

@@ -53,8 +53,19 @@ def bare_directories(paths: Sequence[str]) -> Iterator[str]:
     return (path for path in dict.fromkeys(paths) if not _files_at(path))
 
 
+def faults_of(paths: Sequence[str], node_name: str) -> list[Fault]:
+    """The faults of the files, without what is only worth a warning. Raises nothing."""
+    return _judged(load(path, node_name) for path in files_of(paths))[0]
+
+
 def report(texts: Iterable[Loaded | Fault]) -> tuple[list[str], int]:
     """The same for manifests that are loaded already, or have a fault instead of a text."""
+    faults, warnings = _judged(texts)
+    return [in_a_cell(str(one)) for one in (*faults, *warnings)], EXIT_FAULTY if faults else 0
+
+
+def _judged(texts: Iterable[Loaded | Fault]) -> tuple[list[Fault], list[Fault]]:
+    """The faults, and what is worth a warning."""
     faults: list[Fault] = []
     warnings: list[Fault] = []
     first: dict[tuple[str, str], Origin] = {}
@@ -83,7 +94,7 @@ def report(texts: Iterable[Loaded | Fault]) -> tuple[list[str], int]:
             used = [field for field in unsupported_fields(pod) if origin.says(field.path)]
             found = [origin.fault(field.path, f"warning: {field.why}") for field in used]
             warnings += sorted(found, key=lambda warning: warning.line or 0)
-    return [in_a_cell(str(one)) for one in (*faults, *warnings)], EXIT_FAULTY if faults else 0
+    return faults, warnings
 
 
 def _twice(origin: Origin, earlier: Origin, path: str, value: str, remedy: str) -> Fault:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import trio
 
 from core.test_node_status import report
+from shell.localkit import FakeView
+from trikubelet.app import agent_view
 from trikubelet.app.agent_view import AgentNotes
 from trikubelet.core.node_status import Identity
 from trikubelet.core.timestamps import rfc3339
+from trikubelet.model.finding import Finding, good
 from trikubelet.model.kubelet_configuration import KubeletConfiguration
 from trikubelet.pods.node_object import NodeObject
+from trikubelet.server.node_view import ManifestFault
 from trikubelet.testing.memory_host import VirtualClock
 
 if TYPE_CHECKING:
@@ -67,3 +72,26 @@ async def test_the_node_stays_the_same_object_until_more_than_the_heartbeat_is_n
     assert later != first
     problems.append("the disk is full")
     assert later != await notes.node()
+
+
+async def test_the_doctor_of_an_agent_reports_the_faults_of_its_manifests(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def examine(_: object, *, running: bool) -> list[Finding]:
+        await trio.lowlevel.checkpoint()
+        return [good("swap", "none")]
+
+    async def found(path: str | None, url: str, *faults: ManifestFault) -> list[tuple[str, str]]:
+        settings: Any = SimpleNamespace(manifest_path=path, manifest_url=url)
+        nothing: Any = SimpleNamespace()
+        view: Any = FakeView(wrong=list(faults))
+        notes = AgentNotes(settings, nothing, well, nothing, view, nothing, VirtualClock())
+        return [(one.severity.value, one.found) for one in await notes.examined()]
+
+    monkeypatch.setattr(agent_view, "examine", examine)
+    fault = ManifestFault("/m/web.yaml", "unknown field", 4, "spec.x", running=("default/web-n1",))
+
+    swap = ("ok", "none")
+    assert [swap, ("ok", "no faults in /m")] == await found("/m", "")
+    assert [swap, ("ok", "no faults in http://m")] == await found(None, "http://m")
+    assert [swap] == await found(None, "")
+    wrong = "/m/web.yaml:4: spec.x: unknown field [default/web-n1: the last good version keeps running]"
+    assert [swap, ("error", wrong)] == await found("/m", "", fault)

@@ -451,12 +451,16 @@ FINDINGS = [
     Finding("runtime", GOOD, "containerd 2.2.0"),
     Finding("swap", WARNING, "512 MiB are on", "swapoff -a"),
     Finding("disk", ERROR, "/r is full", "remove images"),
+    Finding("ports", ERROR, "10248 is taken", "free it"),
 ]
 
 
-@pytest.mark.parametrize(("code", "count"), [(0, 1), (3, 2), (1, 3)])
+@pytest.mark.parametrize(
+    ("code", "last", "count"),
+    [(0, "no problems found", 1), (3, "1 warning", 2), (1, "1 warning, 1 error", 3), (1, "1 warning, 2 errors", 4)],
+)
 async def test_the_command_says_what_the_agent_finds_and_ends_by_the_worst(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], code: int, count: int
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], code: int, last: str, count: int
 ) -> None:
     async with served(FakeView(), tmp_path, FakeAgent(found=FINDINGS[:count])) as agent:
         words = ["doctor", f"--socket={agent.socket_path}"]
@@ -467,8 +471,12 @@ async def test_the_command_says_what_the_agent_finds_and_ends_by_the_worst(
             "                       swapoff -a",
             "error    disk          /r is full",
             "                       remove images",
+            "error    ports         10248 is taken",
+            "                       free it",
         ]
-        assert lines[: 2 * count - 1] == capsys.readouterr().out.splitlines()
+        assert [*lines[: 2 * count - 1], last] == capsys.readouterr().out.splitlines()
+        await trio.to_thread.run_sync(main, [*words, "-q"])
+        assert [*lines[1 : 2 * count - 1], last][count == 1 :] == capsys.readouterr().out.splitlines()
         await trio.to_thread.run_sync(main, [*words, "-q", "-o", "json"])
         assert count - 1 == len(json.loads(capsys.readouterr().out))
 
@@ -512,13 +520,13 @@ def test_where_no_agent_answers_that_is_the_first_finding_and_what_is_looked_at_
     where = places_for(os.geteuid(), os.environ, str(tmp_path)).run_dir / "trikubelet.sock"
     assert f"error    agent         no agent answers at {where}; below is what one with {flags} would find" == nobody
     assert "`trikubelet doctor -- FLAGS` looks at what one with other flags would find" in remedy
-    assert ["ok       runtime       containerd 2.2.0"] == others
+    assert "ok       runtime       containerd 2.2.0" == others[0]
     [(of, running)] = looked
     assert (tmp_path, False, True) == (of.root_dir, running, of.standalone)
     assert recorded in (None, of.runtime.endpoint)
 
     assert 1 == main(["doctor", f"--root-dir={tmp_path}", "-q", "-o", "json"])
-    assert ["agent"] == [one["check"] for one in json.loads(capsys.readouterr().out)]
+    assert "agent" == json.loads(capsys.readouterr().out)[0]["check"]
 
 
 def test_where_no_agent_answers_what_one_like_the_last_would_find_is_looked_at(
@@ -557,3 +565,42 @@ def test_flags_of_the_last_agent_that_are_wrong_by_now_are_a_finding(
     nobody, _, unable, *_ = capsys.readouterr().out.splitlines()
     assert "below is what one with --standalone would find" in nobody
     assert f"error    flags, files  {tmp_path}/none: cannot be read: No such file or directory" == unable
+
+
+FAULTY = """\
+kind: Pod
+apiVersion: v1
+metadata: {name: web}
+spec:
+  hostNetwrk: true
+  containers: [{name: app, image: host}]
+"""
+
+
+def manifests_found(place: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    flags = ["--standalone", f"--root-dir={place}/root", f"--pod-manifest-path={place}/m"]
+    main(["doctor", "--", *flags, "--container-runtime-endpoint=fake:"])
+    lines = capsys.readouterr().out.splitlines()
+    at = next(number for number, line in enumerate(lines) if " manifests " in line)
+    return lines[at:]
+
+
+@pytest.mark.slow
+def test_manifests_that_an_agent_would_find_faulty_are_errors_with_file_and_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nothing = f"ok       manifests     {tmp_path}/m is not there, so there are no static pods"
+    assert nothing == manifests_found(tmp_path, capsys)[0]
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "web.yaml").write_text(FAULTY)
+    (tmp_path / "m" / ".hidden.yaml").write_text(FAULTY)
+
+    found = manifests_found(tmp_path, capsys)
+
+    assert (
+        f"error    manifests     {tmp_path}/m/web.yaml:5: spec.hostNetwrk: unknown field",
+        '                       did you mean "hostNetwork"?',
+    ) == tuple(found[:2])
+    assert re.search(r"\berrors?$", found[-1])
+    (tmp_path / "m" / "web.yaml").unlink()
+    assert f"ok       manifests     no faults in {tmp_path}/m" == manifests_found(tmp_path, capsys)[0]

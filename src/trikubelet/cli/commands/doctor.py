@@ -8,7 +8,9 @@ is wrong, and what is looked at instead is what one would find that was started 
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
+from collections import Counter
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -20,11 +22,12 @@ from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import NoAgent
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.terminal import Colour, in_a_cell, painted
-from trikubelet.model.finding import Finding, Severity, error, worst
+from trikubelet.model.finding import Finding, Severity, error, good, worst
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from trikubelet.app.settings import Settings
     from trikubelet.cli.client import AgentClient
 
 EXIT_CODES: Final = {Severity.GOOD: 0, Severity.WARNING: 3, Severity.ERROR: 1}
@@ -43,7 +46,8 @@ def parser() -> argparse.ArgumentParser:
         prog="trikubelet doctor",
         usage="trikubelet doctor [-o json] [-q] [-- agent's flags]",
         description="Look at the container runtime, cgroups, swap, sysctls, clock, disks, ports, certificates and the "
-        "API server, and say what is wrong and what to do. Exit code 1 with an error, 3 with warnings only.",
+        "API server, and at the manifests, and say what is wrong and what to do. Exit code 1 with an error, 3 with "
+        "warnings only.",
     )
     made.add_argument("-o", "--output", choices=("json",), help="another form")
     made.add_argument("-q", "--quiet", action="store_true", help="only what is wrong")
@@ -63,6 +67,8 @@ def run(argv: Sequence[str]) -> int:
     else:
         for finding in shown:
             _print(finding)
+        if shown or not args.quiet:
+            print(_summary(findings))
     return EXIT_CODES[worst(findings)]
 
 
@@ -71,6 +77,17 @@ def _print(finding: Finding) -> None:
     print(f"{severity}{finding.check:14}{in_a_cell(finding.found)}")
     if finding.remedy:
         print(f"{'':23}{in_a_cell(finding.remedy)}")
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    """The last line: how many warnings and errors there are."""
+    counts = Counter(finding.severity for finding in findings)
+    problems = [
+        f"{counts[severity]} {severity}{'s' if counts[severity] > 1 else ''}"
+        for severity in (Severity.WARNING, Severity.ERROR)
+        if counts[severity]
+    ]
+    return ", ".join(problems) or "no problems found"
 
 
 def _found(args: argparse.Namespace, flags: Sequence[str] | None) -> Sequence[Finding]:
@@ -128,4 +145,17 @@ def _flags_instead(args: argparse.Namespace) -> Sequence[str]:
 def _looked_at(args: argparse.Namespace, flags: Sequence[str]) -> Sequence[Finding]:
     from trikubelet.app.doctor import examine  # noqa: PLC0415 - who asks an agent does not wait for it
 
-    return interruptible.run(partial(examine, running=False), asking.settings_of(flags, args.root_dir))
+    settings = asking.settings_of(flags, args.root_dir)
+    return [*interruptible.run(partial(examine, running=False), settings), *_manifests(settings)]
+
+
+def _manifests(settings: Settings) -> Iterator[Finding]:
+    """What an agent would find wrong with the manifest files."""
+    from trikubelet.cli.validate import faults_of  # noqa: PLC0415 - the agent that is asked has read the manifests
+    from trikubelet.core.doctor.manifests import MANIFESTS, judge_manifests  # noqa: PLC0415
+
+    path = settings.manifest_path
+    if path is not None and not os.path.lexists(path):
+        yield good(MANIFESTS, f"{path} is not there, so there are no static pods")
+    elif path is not None:
+        yield from judge_manifests(path, faults_of([path], settings.node_name))

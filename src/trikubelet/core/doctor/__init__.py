@@ -19,6 +19,7 @@ from trikubelet.core.doctor.machine import (
     judge_swap,
     judge_sysctls,
 )
+from trikubelet.core.doctor.manifests import judge_manifests
 from trikubelet.core.doctor.runtime import judge_network, judge_runtime
 from trikubelet.model.finding import Finding, Severity, worst
 
@@ -36,6 +37,7 @@ __all__ = [
     "judge_cgroups",
     "judge_clock",
     "judge_disk",
+    "judge_manifests",
     "judge_network",
     "judge_port",
     "judge_rights",

@@ -109,7 +109,8 @@ def judge_clock(now_ns: int, newest_ns: int, *, synchronised: bool | None, in_cl
     elif synchronised is False and in_cluster:
         yield warning(CLOCK, "no time service keeps it right", "run chrony or systemd-timesyncd")
     else:
-        yield good(CLOCK, "kept right" if synchronised else "not in the past")
+        plausible = "plausible: later than every file of the agent"
+        yield good(CLOCK, "kept by a time service" if synchronised else plausible)
 
 
 @dataclass(frozen=True, slots=True)
