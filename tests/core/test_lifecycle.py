@@ -25,6 +25,7 @@ GRACES = Graces(spec=30)
 COMPLETED = StopReason.COMPLETED
 REMOVED = StopReason.REMOVED
 SHUT_DOWN = StopReason.SHUT_DOWN
+AGENT_STOPS = StopReason.AGENT_STOPS
 
 TERMINATING = Terminating(30, COMPLETED)
 GONE = Terminating(30, REMOVED, deleted=True)
@@ -64,6 +65,10 @@ PAIRS = [
         Step(Finished(REMOVED, deleted=True, restart=True)),
     ),
     (Finished(REMOVED, deleted=True, restart=True), Stop(REMOVED), Step(Finished(REMOVED, deleted=True))),
+    (Starting(), Stop(AGENT_STOPS, 9), Step(Finished(AGENT_STOPS), wake=True)),
+    (Syncing(), Stop(AGENT_STOPS, 9), Step(Terminating(9, AGENT_STOPS), interrupt=True, wake=True)),
+    (GONE, Stop(AGENT_STOPS, 9), Step(Terminating(9, REMOVED, deleted=True), interrupt=True, wake=True)),
+    (Terminating(9, AGENT_STOPS), Stop(REMOVED), Step(Terminating(9, AGENT_STOPS, deleted=True))),
 ]
 
 
@@ -106,6 +111,8 @@ def test_the_grace_of_a_spec_is_thirty_seconds_where_it_has_none(expected: int, 
         (Terminating(30, COMPLETED), Syncing(), Outcome.DONE),
         (Terminated(REMOVED, deleted=True), GONE, Outcome.DONE),
         (Finished(REMOVED, deleted=True, restart=True), Terminated(REMOVED, deleted=True, restart=True), Outcome.DONE),
+        # The next agent goes on with it, so its volumes are not taken down.
+        (Finished(AGENT_STOPS), Terminating(9, AGENT_STOPS), Outcome.DONE),
         (Syncing(), Syncing(), Outcome.AGAIN),
         (Syncing(), Syncing(), Outcome.AT_ONCE),
         (Syncing(), Syncing(), Outcome.IDLE),

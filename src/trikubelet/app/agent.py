@@ -19,6 +19,7 @@ import trio
 
 from trikubelet import __version__
 from trikubelet.app import compose, doctor, supervise
+from trikubelet.app.endpoint import EMBEDDED
 from trikubelet.app.flags import build_parser, parse_agent_flags, written_again
 from trikubelet.app.last_start import record_start, this_start
 from trikubelet.app.lock import LockFile, RootLock
@@ -31,6 +32,7 @@ from trikubelet.kit.lookups import Lookups
 from trikubelet.kit.open_files import allow_open_files
 from trikubelet.kit.threads import take_short_turns
 from trikubelet.model.errors import StartFailed
+from trikubelet.node.agent_stop import KILL_SECONDS_MAX
 from trikubelet.server.health import REPORTED_ONLY
 
 if TYPE_CHECKING:
@@ -65,10 +67,17 @@ def run_agent(argv: Sequence[str]) -> int:
             bind_to_runtime(settings.root_dir, settings.runtime.endpoint)
             record_start(settings.root_dir, this_start(sys.argv[0], written_again(argv), os.environ))
             main = partial(_main, settings, lambda: handler.problem, found)
-            seconds_max = bounds_of(settings.configuration).stop_seconds_max
+            seconds_max = _stop_seconds_max(settings)
             return supervise.run(main, checks=_vital, status=_status, stop_seconds_max=seconds_max)
     except StartFailed as error:
         return supervise.last_words(error, sys.stderr)
+
+
+def _stop_seconds_max(settings: Settings) -> float:
+    """How long the agent may take to stop, with the time it gives the pods that end with it."""
+    bounds = bounds_of(settings.configuration)
+    ends_pods = settings.runtime.endpoint == EMBEDDED and settings.embedded_stop_seconds
+    return bounds.stop_seconds_max + (settings.embedded_stop_seconds + KILL_SECONDS_MAX if ends_pods else 0)
 
 
 async def _main(

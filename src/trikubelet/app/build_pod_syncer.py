@@ -19,6 +19,7 @@ from trikubelet.pods.resizing import Resizing
 from trikubelet.pods.sandbox_configs import SandboxConfigs
 from trikubelet.pods.sandboxes import Sandboxes
 from trikubelet.pods.start import ContainerStarter
+from trikubelet.pods.start_times import StartTimes
 from trikubelet.pods.status_publisher import StatusPublisher
 from trikubelet.pods.stop import PodKiller
 from trikubelet.pods.termination_messages import TerminationMessages
@@ -56,6 +57,7 @@ def build_pod_syncer(parts: SharedParts) -> Syncer:
             resize_notes=parts.resize_notes,
             reasons=reasons,
             messages=TerminationMessages(ports.files),
+            start_times=StartTimes(ports.files),
             health=parts.runtime_state,
             host_ips=parts.host_ips,
             events=events,

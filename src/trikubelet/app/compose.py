@@ -1,10 +1,11 @@
 """The agent as a whole: which parts there are for these settings, and which nursery each lives in.
 
-    services   (shielded; ended by us, after the work)   an in-process runtime · CRI channel · health · the APIs
-    └─ work    (ended by the caller's cancellation)      run_node · manifest sources
+    services     (shielded; ended by us, after the work)   an in-process runtime · CRI channel · health · the APIs
+    └─ sources   (ended by the caller's cancellation)      manifests
+       └─ work   (shielded; ended by us, after the sources, and after the pods of an embedded runtime)   run_node
 
 ``run`` is the picture of ``docs/architecture.md`` as code. Stopping the agent stops no container of an external
-runtime; those of an in-process runtime end with it.
+runtime; those of an in-process runtime end with it, within their grace on the embedded one (``node.agent_stop``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import trio
 
 from trikubelet.app.agent_view import AgentNotes
 from trikubelet.app.cgroup_driver import Driver, ask_driver, confirm_driver
-from trikubelet.app.endpoint import FAKE
+from trikubelet.app.endpoint import EMBEDDED, FAKE
 from trikubelet.app.in_process_runtime import start_in_process
 from trikubelet.app.kernel import confirm_kernel
 from trikubelet.app.machine_ports import machine_ports
@@ -32,6 +33,7 @@ from trikubelet.app.services import open_services
 from trikubelet.app.sources import build_sources, source_names
 from trikubelet.app.translate import address_rules_of, bounds_of, facts_of, identity_of, rules_of
 from trikubelet.app.view import View
+from trikubelet.app.work import open_work
 from trikubelet.core.node_addresses import internal_ips
 from trikubelet.core.node_status import self_described
 from trikubelet.cri.channel import open_channel
@@ -43,6 +45,7 @@ from trikubelet.host.node import read_node
 from trikubelet.host.subordinate_ids import read_subordinate_ids
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.node.addresses import NodeAddresses
+from trikubelet.node.agent_stop import end_pods
 from trikubelet.server.health import serve_health
 from trikubelet.server.local_api import serve_local_api
 from trikubelet.server.node_figures import Setup
@@ -173,12 +176,14 @@ async def run(
         await services.start(
             "local API", partial(serve_local_api, agent.view, agent.notes, streams, agent.stats, clock, socket)
         )
-        async with trio.open_nursery() as work:
+        seconds = settings.embedded_stop_seconds
+        last = partial(end_pods, agent.node.workers, seconds) if choice.endpoint == EMBEDDED and seconds else None
+        async with open_work(services.broken, last) as (beside, work):
             if driver.assumed:
-                work.start_soon(confirm_driver, seen, driver.name)
+                beside.start_soon(confirm_driver, seen, driver.name)
             # The sources first: errors in manifests are to be reported while the runtime is still waited for.
             for source in agent.sources.all:
-                await work.start(source.run)
+                await beside.start(source.run)
             await work.start(run_node, agent.node)
             if choice.endpoint != FAKE:
                 work.start_soon(run_pressure, agent.node, agent.stats)

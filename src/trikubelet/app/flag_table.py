@@ -92,6 +92,12 @@ def _own() -> list[Flag]:
             g.RUNTIME,
             "longest message from it, in MiB: 16 (the default) to 256; its own limit is set in its own configuration",
         ),
+        Flag(
+            "embedded-stop-grace-period",
+            Form.DURATION,
+            g.RUNTIME,
+            "how long pods of the embedded runtime may take to end when the agent stops (default: 30s; 0s: none)",
+        ),
         Flag("kubeconfig", p, g.API, "how to reach the API server; without it the agent runs standalone"),
         Flag(
             "bootstrap-kubeconfig",

@@ -48,6 +48,7 @@ class AgentFlags:
     cloud_provider: str = ""
     kubectl_port: int = 0
     runtime_message_mib: int = 16
+    embedded_stop_grace_period: str = "30s"
     root_dir: str = ""
     cert_dir: str = ""
     image_credential_provider_config: str = ""

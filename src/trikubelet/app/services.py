@@ -23,22 +23,29 @@ if TYPE_CHECKING:
 
 
 class Services:
-    """Owns the services' nursery."""
+    """Owns the services' nursery. ``broken`` is set when a service has ended before ``end``: the work cannot go on."""
 
     def __init__(self, shielded: ShieldedNursery) -> None:
         self._shielded = shielded
+        self._is_ending = False
+        self.broken = trio.Event()
 
     async def start(self, name: str, run: Callable[..., Awaitable[None]]) -> Any:
         """Start one and wait until it can be used; what it passed to ``started``. Raises what it raises until then."""
 
         async def kept(*, task_status: trio.TaskStatus[Any]) -> None:
-            await run(task_status=task_status)
-            raise InvariantBroken(f"the {name} has ended by itself")
+            try:
+                await run(task_status=task_status)
+                raise InvariantBroken(f"the {name} has ended by itself")
+            finally:
+                if not self._is_ending:
+                    self.broken.set()
 
         return await self._shielded.nursery.start(kept)
 
     def end(self) -> None:
         """Cancel them all. A service that needs to clean up shields that itself, with a deadline."""
+        self._is_ending = True
         self._shielded.cancel()
 
 

@@ -10,6 +10,7 @@ Read once, before anything runs. All faults are reported together, as one StartF
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from trikubelet.core.document import Document, parse_documents
 from trikubelet.core.node_addresses import ANY_IPV4, ANY_IPV6, node_ip_problem, node_ips_problem
 from trikubelet.core.node_status.own_labels import label_faults
 from trikubelet.kit.named_file import read_named
+from trikubelet.model.duration import format_duration, parse_span
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.faults import Fault
 from trikubelet.model.names import canonical_ip, ip_problem, subdomain_problem
@@ -51,6 +53,8 @@ KUBECTL_ADDRESS = "127.0.0.1"
 _PORT_MAX = 65535
 _MESSAGE_MIB = range(16, 257)
 """Upstream's limit, to that of a list with all its parts."""
+_STOP_SECONDS_MAX = 3600
+"""A service manager and its operator wait for so long at most when they stop the agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class Settings:
     """The agent's settings, from start to end.
 
     ``runtime`` is the container runtime to use and why, ``runtime_message_bytes_max`` how long its replies may be,
+    ``embedded_stop_seconds`` how long pods of the embedded one may take to end when the agent stops; 0: no time,
     ``image_endpoint`` what was configured, or empty.
     ``node_ips`` are the addresses of ``--node-ip``, ``node_ip_family`` is ``0.0.0.0`` or ``::`` where it names that, or
     empty.
@@ -88,6 +93,7 @@ class Settings:
     bootstrap_kubeconfig: str
     runtime: EndpointChoice
     runtime_message_bytes_max: int
+    embedded_stop_seconds: int
     image_endpoint: str
     root_dir: Path
     pod_logs_dir: Path
@@ -212,6 +218,7 @@ def _settings(
         bootstrap_kubeconfig=flags.bootstrap_kubeconfig and _absolute(flags.bootstrap_kubeconfig),
         runtime=runtime,
         runtime_message_bytes_max=flags.runtime_message_mib * 2**20,
+        embedded_stop_seconds=_stop_seconds(flags.embedded_stop_grace_period),
         image_endpoint=configuration.image_service_endpoint,
         root_dir=places.root_dir,
         pod_logs_dir=logs,
@@ -302,9 +309,21 @@ def _conflicts(flags: AgentFlags) -> list[Fault]:
     if flags.runtime_message_mib not in _MESSAGE_MIB:
         problem = f"{flags.runtime_message_mib} MiB is no limit of a message"
         faults.append(Fault("--runtime-message-mib", None, "", problem, f"{_MESSAGE_MIB[0]} to {_MESSAGE_MIB[-1]}"))
+    try:
+        _stop_seconds(flags.embedded_stop_grace_period)
+    except ValueError as error:
+        faults.append(Fault("--embedded-stop-grace-period", None, "", str(error), "write it as in 30s or 2m"))
     if flags.exit_on_lock_contention and not flags.lock_file:
         faults.append(Fault("--exit-on-lock-contention", None, "", "needs --lock-file"))
     return faults
+
+
+def _stop_seconds(text: str) -> int:
+    """Whole seconds, rounded up, because containers are stopped with such. Raises ValueError."""
+    seconds = math.ceil(parse_span(text))
+    if seconds > _STOP_SECONDS_MAX:
+        raise ValueError(f"{text!r} is longer than {format_duration(_STOP_SECONDS_MAX)}")
+    return seconds
 
 
 def _warnings(flags: AgentFlags, effective: Effective) -> tuple[str, ...]:

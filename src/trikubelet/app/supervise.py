@@ -114,7 +114,7 @@ class Supervisor(Generic[T]):
         name = signal.Signals(came).name
         log.info("Going down: %s", name)
         self._going_down = True
-        self._notifier.stopping(f"going down: {name}")
+        self._notifier.stopping(f"going down: {name}", self._stop_seconds_max)
         work.cancel()
         with trio.move_on_after(self._stop_seconds_max):
             again = await anext(signals)  # one that Trio has received already; another bypasses it

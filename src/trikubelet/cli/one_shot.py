@@ -71,6 +71,7 @@ def settings_of(root: Path, endpoint: str) -> Settings:
     first that is found. Raises CommandFailed."""
     flags = ["--standalone", f"--root-dir={root}", f"--pod-manifest-path={root}/manifests", "--healthz-port=0"]
     flags += ["--enable-server=false", "--cgroups-per-qos=false", "--enforce-node-allocatable="]
+    flags += ["--embedded-stop-grace-period=0s"]  # the pod has ended before the agent, or no more time is to be given
     flags += [f"--container-runtime-endpoint={endpoint}"] if endpoint else []
     try:
         found = load_settings(parse_agent_flags(flags), Surroundings(os.geteuid(), os.environ, os.uname().nodename))

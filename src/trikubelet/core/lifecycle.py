@@ -11,6 +11,9 @@
         │                  completion          acted on after the end       │
         └─ kill before anything was started ────────────────────────────────┘
 
+A pod that ends because the agent stops goes from Terminating to Finished: the next agent runs it again, so its volumes
+stay, as after a reboot of the machine.
+
 Starting has not asked the runtime for anything. Syncing brings the pod to where it should be. Terminating stops
 containers. Terminated has no running container and cleans up. Finished is forgotten by its owner. A worker begins in
 any of the first four (``pods/workers.py`` says which). No arrow leads back: a pod that began to stop never runs again
@@ -40,6 +43,7 @@ class StopReason(Enum):
     COMPLETED = "its containers ended permanently"
     ORPHANED = "no source wants it any more"
     REJECTED = "rejected by the node"
+    AGENT_STOPS = "the agent stops, and its containers with it"
 
 
 NODE_REASONS: Final = frozenset({StopReason.DISRUPTED, StopReason.SHUT_DOWN})
@@ -205,6 +209,8 @@ def on_outcome(state: State, outcome: Outcome, graces: Graces) -> State:
     match state:
         case Syncing():
             return Terminating(effective_grace(None, graces, None), StopReason.COMPLETED)
+        case Terminating(reason=StopReason.AGENT_STOPS):
+            return Finished(state.reason, deleted=state.deleted, restart=state.restart)
         case Terminating():
             return Terminated(state.reason, deleted=state.deleted, restart=state.restart)
         case Terminated():

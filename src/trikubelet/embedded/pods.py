@@ -3,8 +3,8 @@
 State changes in synchronous pieces; waits (for a command's start or end) are between them. Each running container has
 one task, ``_attend``: it copies the container's output into its log and records its exit.
 
-Nothing is kept on disk. When the agent ends, the containers end (``keeper``), and the next agent starts with none: it
-finds the pods' logs and volumes, and makes sandboxes again.
+When the agent ends, the containers end (``keeper``). The next agent finds the ended ones, as after a reboot of a
+machine, because each was recorded on the disk before it started (``disk_records``).
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ import trio
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.embedded import spec
 from trikubelet.embedded.commands import DRAIN_SECONDS_MAX, START_SECONDS_MAX
+from trikubelet.embedded.disk_records import CONTAINERS_MAX, SANDBOXES_MAX
 from trikubelet.embedded.link import StartGivenUp
 from trikubelet.embedded.log import ContainerLog
-from trikubelet.embedded.records import Container, Sandbox
+from trikubelet.embedded.recorder import Recorder
+from trikubelet.embedded.records import Container, Sandbox, remembered_container, remembered_sandbox
 from trikubelet.embedded.spawning import READ_BYTES, new_id, pipe_in, spawn_piped, what_is_there
 from trikubelet.model.runtime_errors import InvalidArgument, NotFound, ResourceExhausted, RuntimeFailure, RuntimeTimeout
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from trikubelet.cri.event_board import EventBoard
     from trikubelet.embedded.commands import Listener
+    from trikubelet.embedded.disk_records import DiskRecords, Remembered
     from trikubelet.embedded.link import Command, Isolation, KeeperLink
     from trikubelet.embedded.processes import ProcessLimits
     from trikubelet.ports import Clock
@@ -57,6 +60,7 @@ class Pods:
         nursery: trio.Nursery,
         addresses: tuple[str, ...],
         limits: ProcessLimits,
+        records: DiskRecords,
     ) -> None:
         self._link = link
         self._machine = machine
@@ -67,11 +71,24 @@ class Pods:
         self._limits = limits
         self.sandboxes: dict[str, Sandbox] = {}
         self.containers: dict[str, Container] = {}
+        self._recorder = Recorder(records, self.containers, clock)
+
+    def restore(self, remembered: Collection[Remembered]) -> None:
+        """Take over the sandboxes and containers of an earlier agent. None of them runs."""
+        for one in remembered:
+            sandbox = remembered_sandbox(one.sandbox)
+            self.sandboxes[sandbox.id] = sandbox
+            for status in one.containers:
+                container = remembered_container(sandbox, status, self._clock.now_ns())
+                self.containers[container.id] = container
+                if not container.recorded.is_set():  # or its end would be another at each start
+                    self._nursery.start_soon(self._recorder.ended, container)
 
     # ---- sandboxes ----
 
-    def run_sandbox(self, config: pb.PodSandboxConfig, handler: str) -> Sandbox:
-        """A new sandbox, ready. Raises InvalidArgument, and RuntimeFailure when its name is taken."""
+    async def run_sandbox(self, config: pb.PodSandboxConfig, handler: str) -> Sandbox:
+        """A new sandbox, ready and recorded. Raises InvalidArgument, ResourceExhausted, and RuntimeFailure when its
+        name is taken or it cannot be recorded."""
         if handler:
             raise InvalidArgument(f"runtime handler {handler}: the embedded runtime has none")
         if config.linux.sysctls:
@@ -85,6 +102,8 @@ class Pods:
                 "users of its own (hostUsers: false): pods of the embedded runtime have the machine's; use containerd "
                 "for this pod"
             )
+        if len(self.sandboxes) >= SANDBOXES_MAX:
+            raise ResourceExhausted(f"the embedded runtime keeps no more than {SANDBOXES_MAX} sandboxes")
         about = config.metadata
         for other in self.sandboxes.values():
             if other.config.metadata == about:
@@ -95,7 +114,12 @@ class Pods:
         # addresses as its own, under which its servers are in fact reached.
         ips = () if host_network else self._addresses
         sandbox = Sandbox(new_id(), config, self._clock.now_ns(), handler, ips)
-        self.sandboxes[sandbox.id] = sandbox
+        self.sandboxes[sandbox.id] = sandbox  # before the wait, so that its name is taken
+        try:
+            await self._recorder.sandbox_made(sandbox)
+        except RuntimeFailure:
+            del self.sandboxes[sandbox.id]
+            raise
         self._publish(sandbox, sandbox.id, pb.CONTAINER_CREATED_EVENT)
         self._publish(sandbox, sandbox.id, pb.CONTAINER_STARTED_EVENT)
         return sandbox
@@ -120,10 +144,12 @@ class Pods:
         except NotFound:
             return
         await self.stop_sandbox(sandbox.id)
-        for container in self.of_sandbox(sandbox.id):
+        containers = self.of_sandbox(sandbox.id)
+        for container in containers:
             self._forget(container)
         if self.sandboxes.pop(sandbox.id, None):
             self._publish(sandbox, sandbox.id, pb.CONTAINER_DELETED_EVENT)
+        await self._recorder.sandbox_removed(sandbox, containers)
 
     def of_sandbox(self, id_: str) -> list[Container]:
         """The containers of one sandbox."""
@@ -132,10 +158,13 @@ class Pods:
     # ---- containers ----
 
     def create_container(self, sandbox_id: str, config: pb.ContainerConfig, within: pb.PodSandboxConfig) -> Container:
-        """A new container, not started. Raises NotFound, InvalidArgument, and RuntimeFailure when its name is taken."""
+        """A new container, not started. Raises NotFound, InvalidArgument, ResourceExhausted, and RuntimeFailure when
+        its name is taken."""
         sandbox = self.sandbox(sandbox_id)
         if not sandbox.ready:
             raise RuntimeFailure(f"sandbox {sandbox.id} is not ready")
+        if len(self.containers) >= CONTAINERS_MAX:
+            raise ResourceExhausted(f"the embedded runtime keeps no more than {CONTAINERS_MAX} containers")
         about = config.metadata
         for other in self.of_sandbox(sandbox.id):
             if other.config.metadata == about:
@@ -168,7 +197,8 @@ class Pods:
 
     async def start_container(self, id_: str) -> None:
         """Run a created container's command. Raises NotFound, RuntimeFailure when it cannot be run, and RuntimeTimeout
-        when it was not in time: the container has then exited, with code 128 and the reason StartError."""
+        when it was not in time: the container has then exited, with code 128 and the reason StartError. One that cannot
+        be recorded stays created, and may be started again."""
         container = self.container(id_)
         if container.state != pb.CONTAINER_CREATED or container.starting:
             raise RuntimeFailure(f"container {container.id} has been started already")
@@ -184,6 +214,12 @@ class Pods:
             raise given_up.answer(f"container {container.id}") from given_up
 
     async def _start(self, container: Container) -> None:
+        try:
+            # Before its process exists: whatever happens from here on, the next agent knows that it may have run.
+            await self._recorder.starting(container)
+        except RuntimeFailure:
+            container.not_started()
+            raise
         try:
             container.log = ContainerLog(container.log_path, self._clock)
             container.spec["cgroup"] = self._limits.make(container.id)
@@ -229,6 +265,7 @@ class Pods:
         for listener in container.listeners:
             listener.end()
         container.ended.set()
+        self._nursery.start_soon(self._recorder.ended, container)
         self._publish(container.sandbox, container.id, pb.CONTAINER_STOPPED_EVENT)
 
     async def stop_container(self, id_: str, grace_seconds: int) -> None:
@@ -260,6 +297,7 @@ class Pods:
             return
         await self._kill(container)
         self._forget(container)
+        await self._recorder.removed(container)
 
     def _forget(self, container: Container) -> None:
         if self.containers.pop(container.id, None):
@@ -276,18 +314,24 @@ class Pods:
 
     # ---- the end ----
 
-    async def farewell(self) -> None:
-        """Signal every container to stop, and wait until all have. The caller may cancel it: they end with the keeper.
-        Where the keeper has ended before, there are none left."""
-        running = [c for c in self.containers.values() if c.state == pb.CONTAINER_RUNNING]
+    async def farewell(self, seconds_max: float) -> None:
+        """Signal every container to stop, kill those that have not ended after ``seconds_max``, and wait until all ends
+        are recorded. The caller may cancel it: they end with the keeper. Where the keeper has ended before, there are
+        none left."""
+        begun = [c for c in self.containers.values() if c.starting and not c.recorded.is_set()]
         try:
-            for container in running:
+            for container in begun:
                 await self._link.signal(container.id, container.stop_signal)
+            with trio.move_on_after(seconds_max):
+                for container in begun:
+                    await container.ended.wait()
+            for container in begun:
+                await self._link.signal(container.id, signal.SIGKILL)
         except RuntimeFailure as error:
             log.debug("no farewell: %s", error)
             return
-        for container in running:
-            await container.ended.wait()
+        for container in begun:
+            await container.recorded.wait()
 
     @property
     def isolation(self) -> Isolation:

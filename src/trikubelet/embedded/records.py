@@ -3,14 +3,17 @@
     created ──start──► running ──process ended──► exited
        └──start failed────────────────────────────► exited (128, StartError)
 
+A container that an earlier agent started has exited: its process ended with that agent (``remembered_container``).
+
 Changed by ``embedded.pods.Pods`` only, but for the listeners, which ``embedded.commands`` adds and removes. Times are
 nanoseconds since the epoch, 0 for "not yet", as the CRI has them.
 """
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -71,7 +74,8 @@ class Sandbox:
 @dataclass(slots=True, eq=False)
 class Container:
     """One container. ``spec`` describes its process. ``settled`` is set once a start has succeeded or
-    failed, ``ended`` once the container has exited. ``stdin`` is set where the pod has ``stdin`` and while it is open;
+    failed, ``ended`` once the container has exited, ``recorded`` once that is on the disk, or cannot be; the record is
+    changed under ``recording``. ``stdin`` is set where the pod has ``stdin`` and while it is open;
     ``listeners`` are attached to its output."""
 
     id: str
@@ -95,6 +99,14 @@ class Container:
     listeners: set[Listener] = field(default_factory=set)
     settled: trio.Event = field(default_factory=trio.Event)
     ended: trio.Event = field(default_factory=trio.Event)
+    recorded: trio.Event = field(default_factory=trio.Event)
+    recording: trio.Lock = field(default_factory=trio.Lock)
+
+    def not_started(self) -> None:
+        """Its start came to nothing and left nothing: it may be started once more."""
+        self.starting = False
+        self.settled.set()  # for those who wait for this start
+        self.settled = trio.Event()
 
     def close_stdin(self) -> None:
         """Close its process's standard input."""
@@ -137,3 +149,47 @@ class Container:
             log_path=self.log_path,
             image_id=self.image,
         )
+
+
+UNKNOWN_EXIT_CODE: Final = 137
+UNKNOWN_REASON: Final = "ContainerStatusUnknown"
+UNKNOWN_MESSAGE: Final = "The agent ended before the container did, and its end was not recorded"
+
+
+def remembered_sandbox(status: pb.PodSandboxStatus) -> Sandbox:
+    """A sandbox of an earlier agent: nothing runs in it any more."""
+    config = pb.PodSandboxConfig(metadata=status.metadata, labels=status.labels, annotations=status.annotations)
+    config.linux.security_context.namespace_options.CopyFrom(status.linux.namespaces.options)
+    return Sandbox(status.id, config, status.created_at, status.runtime_handler, ips=(), ready=False)
+
+
+def remembered_container(sandbox: Sandbox, status: pb.ContainerStatus, now_ns: int) -> Container:
+    """A container of an earlier agent. One whose end was not recorded counts as killed, ``now``."""
+    has_end = status.state == pb.CONTAINER_EXITED
+    container = Container(
+        id=status.id,
+        sandbox=sandbox,
+        config=pb.ContainerConfig(
+            metadata=status.metadata,
+            image=status.image,
+            labels=status.labels,
+            annotations=status.annotations,
+            mounts=status.mounts,
+        ),
+        spec={},
+        image=status.image_ref,
+        stop_signal=signal.SIGTERM,
+        log_path=status.log_path,
+        created_at=status.created_at,
+        state=pb.CONTAINER_EXITED,
+        started_at=status.started_at or status.created_at,
+        finished_at=status.finished_at if has_end else now_ns,
+        exit_code=status.exit_code if has_end else UNKNOWN_EXIT_CODE,
+        reason=status.reason if has_end else UNKNOWN_REASON,
+        message=status.message if has_end else UNKNOWN_MESSAGE,
+    )
+    for event in (container.settled, container.ended):
+        event.set()
+    if has_end:
+        container.recorded.set()
+    return container

@@ -6,8 +6,9 @@
     ├── streams  a server on loopback, started on first use
     └── serve    the socket, which closes first: there are no calls while the containers shut down
 
-Cancelled, it signals the containers to stop, waits for ``FAREWELL_SECONDS_MAX``, and ends them with the keeper. When
-the agent is killed there is no graceful stop, and the kernel kills them.
+The agent ends its pods before it cancels this (``node.agent_stop``). Containers that run all the same are signalled to
+stop, and killed after ``FAREWELL_SECONDS_MAX``; their ends are recorded. When the agent is killed there is no graceful
+stop: the kernel kills them, and the next agent finds them without a recorded end.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from trikubelet.cri.event_board import EventBoard
 from trikubelet.cri.server import serve
 from trikubelet.embedded import processes
 from trikubelet.embedded.commands import Commands
+from trikubelet.embedded.disk_records import DiskRecords
 from trikubelet.embedded.images import HostImages
 from trikubelet.embedded.link import start_keeper
 from trikubelet.embedded.pods import Pods
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FAREWELL_SECONDS_MAX: Final = 2.0
+RECORDING_SECONDS_MAX: Final = 2.0
+"""After that: for the kernel to end what was killed, and the disk to have it."""
 
 
 async def run_embedded(
@@ -55,6 +59,8 @@ async def run_embedded(
     """
     staging = state_dir / "root"
     staging.mkdir(mode=0o700, parents=True, exist_ok=True)
+    records = DiskRecords(state_dir)
+    remembered = await records.load()
     link = start_keeper(staging)
     clock, events = SystemClock(), EventBoard()
     limits = processes.ProcessLimits(os.getpid(), processes.PROCESSES_PER_CONTAINER_MAX)
@@ -68,15 +74,17 @@ async def run_embedded(
                 _say(link.isolation.kind, link.isolation.reason)
                 machine = Machine(link.isolation, os.geteuid(), os.getegid(), str(staging), limits.available, find_user)
                 addresses = default_addresses() or ("127.0.0.1",)
-                pods = Pods(link, machine, events, clock, shielded.nursery, addresses, limits)
+                pods = Pods(link, machine, events, clock, shielded.nursery, addresses, limits, records)
+                pods.restore(remembered)
                 commands, streaming = Commands(pods, link), StreamingServer(nursery)
                 runtime = EmbeddedRuntime(pods, commands, streaming, events, clock)
                 services: list[Servable] = [runtime, HostImages(state_dir, clock)]
                 try:
                     await serve(services, socket_path, task_status=task_status)
                 finally:
-                    with trio.CancelScope(shield=True, deadline=trio.current_time() + FAREWELL_SECONDS_MAX):
-                        await pods.farewell()
+                    seconds = FAREWELL_SECONDS_MAX + RECORDING_SECONDS_MAX
+                    with trio.CancelScope(shield=True, deadline=trio.current_time() + seconds):
+                        await pods.farewell(FAREWELL_SECONDS_MAX)
             finally:
                 shielded.cancel()
     finally:

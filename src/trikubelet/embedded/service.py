@@ -104,7 +104,7 @@ class EmbeddedRuntime(RuntimeServiceBase):
 
     async def RunPodSandbox(self, stream: Stream[pb.RunPodSandboxRequest, pb.RunPodSandboxResponse]) -> None:
         request = await _asked(stream)
-        sandbox = self._pods.run_sandbox(request.config, request.runtime_handler)
+        sandbox = await self._pods.run_sandbox(request.config, request.runtime_handler)
         await stream.send_message(pb.RunPodSandboxResponse(pod_sandbox_id=sandbox.id))
 
     async def StopPodSandbox(self, stream: Stream[pb.StopPodSandboxRequest, pb.StopPodSandboxResponse]) -> None:

@@ -49,9 +49,11 @@ class Notifier:
         """One line for ``systemctl status``."""
         self._send(_status(status))
 
-    def stopping(self, status: str) -> None:
-        """The agent is going down."""
-        self._send("STOPPING=1", _status(status))
+    def stopping(self, status: str, seconds_max: float = 0.0) -> None:
+        """The agent is going down, and may take so long, which may be more than TimeoutStopSec. That is never shortened
+        by this."""
+        extension = [f"EXTEND_TIMEOUT_USEC={round(seconds_max * 1e6)}"] if seconds_max else []
+        self._send("STOPPING=1", *extension, _status(status))
 
     def alive(self) -> None:
         """A sign of life for the watchdog."""

@@ -141,10 +141,10 @@ class Bounds:
     that it has problems with: so late does a node notice that it is back."""
     api_retry_seconds_max: float = 60.0
     """The longest pause between two tries of what the API server said no to."""
-    farewell_seconds_max: float = 17.0
-    """How long the services may take to end once the work has ended. The runtime inside the agent takes 16 s at most: 2
-    for the calls that its clients still make, 2 for its containers, 7 for a keeper that hangs, 5 for the volumes of
-    what it ran; the last traces take 3."""
+    farewell_seconds_max: float = 19.0
+    """How long the services may take to end once the work has ended. The runtime inside the agent takes 18 s at most: 2
+    for the calls that its clients still make, 4 for its containers and their records, 7 for a keeper that hangs, 5 for
+    the volumes of what it ran; the last traces take 3."""
     stop_seconds_max: float = 30.0
     """How long going down may take before the process ends anyway (systemd kills after 90 s)."""
 

@@ -23,6 +23,8 @@ class Note(Enum):
     """What the pod is allocated, and what its containers were made with (``core.resize.allocation``)."""
     PROBES = "probes"
     """Which containers of a static pod are ready and have started (``probes.notes``)."""
+    STARTED = "started"
+    """When a static pod with a deadline began (``pods.start_times``)."""
     EARLIER = "earlier"
     """Which containers and sandboxes are of an earlier life of the pod (``pods.observations``)."""
 

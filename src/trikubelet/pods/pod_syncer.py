@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.core.actions import plan
-from trikubelet.core.lifecycle import Outcome
+from trikubelet.core.lifecycle import Outcome, StopReason
 from trikubelet.core.names import object_ref
 from trikubelet.core.pod_status.phase import TERMINAL
 from trikubelet.model.errors import PodSyncError
@@ -102,6 +102,7 @@ class PodSyncer:
         uid = pod.metadata.uid
         await self._preparation.begin(pod)
         self._observations.note_earlier(uid)
+        self._publisher.note_start(pod)
         resize = self._resizing.under_way(pod, observed)
         volumes = await self._preparation.set_up(pod, beside=resize.before)
         verdicts = replace(self._probes.verdicts(uid), restarts=self._restart_requests.about(observed))
@@ -143,7 +144,8 @@ class PodSyncer:
             raise PodSyncError("FailedKillPod", f"{len(alive)} of its containers and sandboxes still run")
         own = self._observations.current_instance(after)  # what remains of an earlier one has had its last word
         await self._publisher.read_termination_messages(pod, own)
-        self._publisher.publish(pod, own, is_ending=True)
+        # A pod that ends with the agent has not failed: the next agent goes on with it.
+        self._publisher.publish(pod, own, is_ending=state.reason is not StopReason.AGENT_STOPS)
         return Outcome.DONE
 
     async def clean_up(self, pod: k8s.Pod, state: Terminated) -> Outcome:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime import PodObservation
     from trikubelet.pods.allocations import Allocations
     from trikubelet.pods.resize_notes import ResizeNotes
+    from trikubelet.pods.start_times import StartTimes
     from trikubelet.pods.termination_messages import TerminationMessages
     from trikubelet.pods.waiting_reasons import WaitingReasons
     from trikubelet.ports import Clock, Events, HostIps, Probes, RuntimeHealth, Statuses
@@ -44,6 +45,7 @@ class StatusPublisher:
         resize_notes: ResizeNotes,
         reasons: WaitingReasons,
         messages: TerminationMessages,
+        start_times: StartTimes,
         health: RuntimeHealth,
         host_ips: HostIps,
         events: Events,
@@ -55,6 +57,7 @@ class StatusPublisher:
         self._resize_notes = resize_notes
         self._reasons = reasons
         self._messages = messages
+        self._start_times = start_times
         self._health = health
         self._host_ips = host_ips
         self._events = events
@@ -98,6 +101,7 @@ class StatusPublisher:
             host_ips=self._host_ips(),
             previous=previous,
             is_ending=is_ending,
+            noted_start=self._start_times.of(pod),
             resize=self._resize_notes.facts(pod),
             containers=ContainerFacts(
                 runtime_name=self._health.name,
@@ -108,6 +112,12 @@ class StatusPublisher:
                 previous={status.name: status for status in shown},
             ),
         )
+
+    def note_start(self, pod: k8s.Pod) -> None:
+        """The pod has a directory now: note there when it began, by its published status."""
+        shown = self._statuses.get(pod.metadata.uid)
+        if shown is not None:
+            self._start_times.note(pod, shown.start_time)
 
     def record_end(self, pod: k8s.Pod, status: k8s.PodStatus) -> None:
         """The pod has ended by itself: say so where that was for its deadline."""
@@ -133,4 +143,5 @@ class StatusPublisher:
     def forget(self, uid: str) -> None:
         """This instance of the pod is over and left nothing to show. (Why containers wait is ``pods.start``'s.)"""
         self._messages.forget(uid)
+        self._start_times.forget(uid)
         self._statuses.forget(uid)

@@ -377,3 +377,24 @@ def test_messages_of_the_runtime_may_be_longer_than_upstreams_within_bounds() ->
     for wrong in (15, 257, 0, -1):
         with pytest.raises(StartFailed, match=rf"^--runtime-message-mib: {wrong} MiB is no limit .* \(16 to 256\)$"):
             settings(f"--runtime-message-mib={wrong}")
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("", 30), ("0s", 0), ("0", 0), ("1500ms", 2), ("2m", 120), ("1h", 3600)]
+)
+def test_pods_of_the_embedded_runtime_have_whole_seconds_to_end(written: str, seconds: int) -> None:
+    words = [f"--embedded-stop-grace-period={written}"] if written else []
+    assert seconds == settings(*words).embedded_stop_seconds
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        ("-1s", r"'-1s' is negative"),
+        ("30", r"'30' is not a duration"),
+        ("61m", r"'61m' is longer than 1h0m0s"),
+    ],
+)
+def test_a_grace_period_that_is_none_is_refused_with_its_flag(written: str, why: str) -> None:
+    with pytest.raises(StartFailed, match=f"^--embedded-stop-grace-period: {why}"):
+        settings(f"--embedded-stop-grace-period={written}")

@@ -110,6 +110,7 @@ async def test_readiness_is_told_when_main_has_started_and_the_end_when_a_signal
         (5, "READY=1"),
         (5, "STATUS=3 pods"),
         (7, "STOPPING=1"),
+        (7, "EXTEND_TIMEOUT_USEC=10000000"),  # the time it may take, should TimeoutStopSec be shorter
         (7, "STATUS=going down: SIGTERM"),
     ] == house.notifier.lines
     assert house.given_back
@@ -233,7 +234,8 @@ def test_every_service_has_said_goodbye_in_the_time_that_the_bounds_give() -> No
     calls = server.FAREWELL_SECONDS_MAX + commands.DRAIN_SECONDS_MAX
     keeper = link.END_SECONDS_MAX + link.KILLED_SECONDS_MAX
     volumes = in_process_runtime.UNMOUNT_SECONDS_MAX
-    assert calls + runtime.FAREWELL_SECONDS_MAX + keeper + volumes < Bounds().farewell_seconds_max
+    containers = runtime.FAREWELL_SECONDS_MAX + runtime.RECORDING_SECONDS_MAX
+    assert calls + containers + keeper + volumes < Bounds().farewell_seconds_max
     assert tracing.FAREWELL_SECONDS_MAX < Bounds().farewell_seconds_max
 
 

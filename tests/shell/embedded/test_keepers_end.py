@@ -14,7 +14,7 @@ from trikubelet.cri.channel import open_channel
 from trikubelet.cri.endpoint import endpoint_at
 from trikubelet.cri.runtime import CriRuntime
 from trikubelet.cri.server import FAREWELL_SECONDS_MAX
-from trikubelet.embedded import runtime
+from trikubelet.embedded import disk_records, runtime
 from trikubelet.embedded.commands import DRAIN_SECONDS_MAX
 from trikubelet.embedded.link import (
     END_SECONDS_MAX,
@@ -92,6 +92,11 @@ async def test_a_keeper_that_does_not_end_is_killed(
     assert [] == caplog.messages
 
 
+async def no_thread(_threads: object, work: Callable[[], object], *_: object) -> object:
+    await trio.lowlevel.checkpoint()
+    return work()
+
+
 async def execute(client: CriRuntime) -> None:
     await client.exec_sync("c", ["true"], 100)
 
@@ -113,6 +118,7 @@ async def test_a_start_that_a_keeper_does_not_answer_keeps_no_runtime_that_goes_
 ) -> None:
     link = KeeperLink(ends[0], Keeper(ends_at=0))  # type: ignore[arg-type]
     monkeypatch.setattr(runtime, "start_keeper", lambda _: link)
+    monkeypatch.setattr(disk_records, "on_disk", no_thread)  # which virtual time would not wait for
     monkeypatch.setattr(Pods, "running", lambda *_: SimpleNamespace(id="c", spec={}))
     path = str(tmp_path / "cri.sock")
     said: list[str] = []

@@ -41,11 +41,13 @@ def test_readiness_status_end_and_signs_of_life_are_reported(systemd: Systemd, t
     notifier.status("still running")
     notifier.alive()
     notifier.stopping("failed: /r\udcff")
+    notifier.stopping("going down", 63.5)
 
     assert ["READY=1", "STATUS=running 3 pods"] == systemd.heard()
     assert ["STATUS=still running"] == systemd.heard()
     assert ["WATCHDOG=1"] == systemd.heard()
     assert ["STOPPING=1", "STATUS=failed: /r\udcff"] == systemd.heard()
+    assert ["STOPPING=1", "EXTEND_TIMEOUT_USEC=63500000", "STATUS=going down"] == systemd.heard()
 
 
 def test_an_abstract_address_begins_with_an_at_sign() -> None:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class StatusFacts:
     """What a status needs besides the pod and the observation. ``now`` is RFC 3339; ``is_ending``: the worker is past
-    the point of return; ``reason`` and ``message``: why the pod as a whole ended, where somebody ended it."""
+    the point of return; ``reason`` and ``message``: why the pod as a whole ended, where somebody ended it;
+    ``noted_start``: when an earlier agent noted that it began, in RFC 3339, or empty."""
 
     now: str
     host_ips: tuple[str, ...] = ()
@@ -33,6 +34,7 @@ class StatusFacts:
     is_ending: bool = False
     reason: str = ""
     message: str = ""
+    noted_start: str = ""
     containers: ContainerFacts = field(default_factory=ContainerFacts)
     resize: ResizeFacts = field(default_factory=ResizeFacts)
 
@@ -55,7 +57,7 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
         now_in, before = ended.phase, ended
     # Why a pod is in a phase says nothing about the next one.
     why = before if before.phase == now_in else k8s.PodStatus()
-    start_time = before.start_time or reported.start_time or _first_seen(observed, facts.now)
+    start_time = before.start_time or reported.start_time or facts.noted_start or _first_seen(observed, facts.now)
     if now_in not in TERMINAL and deadline_left(pod, start_time, parse_rfc3339(facts.now)) == 0:
         now_in, why = FAILED, k8s.PodStatus(reason=DEADLINE_EXCEEDED, message=DEADLINE_MESSAGE)
     if now_in in TERMINAL or facts.is_ending:  # nothing is made again, and that is no news to the phase
