@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.narrow import table_for_terminal
 from trikubelet.cli.objects import CUSTOM, WIDE, Output, as_list, show
 from trikubelet.cli.tables import Table
 from trikubelet.core.kubectl.label_columns import LabelColumns
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from trikubelet.cli.kinds import Kind, Listed
+    from trikubelet.cli.narrow import NarrowTable
     from trikubelet.core.jsonpath import Path
 
     Found = Sequence[tuple[Kind, Sequence[Listed]]]
@@ -49,7 +51,7 @@ class Listing:
 
     def __init__(self, style: Style) -> None:
         self._style = style
-        self._tables: dict[Kind, Table] = {}
+        self._tables: dict[Kind, Table | NarrowTable] = {}
         headings = [column.heading for column in style.output.columns]
         self._custom = Table(headings, show_headings=style.with_headings)
 
@@ -101,7 +103,10 @@ class Listing:
         style = self._style
         if kind not in self._tables:
             headings = [*self._namespace(kind, "NAMESPACE"), *self._columns(kind), *style.labels.headings]
-            self._tables[kind] = Table(headings, show_headings=style.with_headings)
+            # A user who asks for more columns needs all of them, however narrow the terminal is.
+            asks_for_more = style.output.form == WIDE or style.labels.with_all
+            begin = Table if asks_for_more else table_for_terminal
+            self._tables[kind] = begin(headings, show_headings=style.with_headings)
         _print(self._tables[kind], (self._row(kind, one) for one in things))
 
     def _row(self, kind: Kind, one: Listed) -> list[str]:
@@ -129,7 +134,7 @@ class Listing:
         _print(self._custom, rows)
 
 
-def _print(table: Table, rows: Iterable[Sequence[str]]) -> None:
+def _print(table: Table | NarrowTable, rows: Iterable[Sequence[str]]) -> None:
     for line in table.lines(rows):
         print(line)
     sys.stdout.flush()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.cli.narrow import NarrowTable
 from trikubelet.cli.tables import Table
 from trikubelet.cli.terminal import in_a_cell
 from trikubelet.cli.usage_rows import NODE_COLUMNS, node_row, pod_rows
@@ -35,16 +36,8 @@ FIGURES: Final = {
 }
 """Of the agent's metrics those that say whether it keeps up; what a node does not have is left out."""
 COLUMNS: Final = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "CPU(cores)", "MEMORY(bytes)", "AGE")
-NARROW_COLUMNS: Final = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "CPU", "MEMORY", "AGE")
-NAME, RESTARTS = COLUMNS.index("NAME"), COLUMNS.index("RESTARTS")
 DISPENSABLE: Final = ("AGE", "NAMESPACE", "READY", "RESTARTS")
 """Columns that a narrow window does without, the first of them first."""
-_LAYOUTS: Final = [
-    [at for at, column in enumerate(NARROW_COLUMNS) if column not in DISPENSABLE[:gone]]
-    for gone in range(len(DISPENSABLE) + 1)
-]
-NAME_LETTERS_MIN: Final = 16
-"""A name is not shortened below this as long as a column can go instead."""
 SILENT_SECONDS: Final = 5.0
 """A page that is older than this is not taken for how the node is now: an ordinary one is followed after two."""
 
@@ -81,7 +74,8 @@ def sheet_of(page: Page, warning: str, first: int, height: int, width: int) -> S
         *(in_a_cell(f"! {one}") for one in wrong),
         "",
     ]
-    heading, *rows = _fitting(_rows(page), width) or ["no pods"]
+    table = NarrowTable(COLUMNS, width, dispensable=DISPENSABLE)
+    heading, *rows = table.lines(_rows(page)) or ["no pods"]
     room = height - len(head) - 1
     if len(rows) > room:  # the last line says so
         room -= 1
@@ -127,34 +121,3 @@ def _is_failing(row: PodRow) -> bool:
     """Whether the pod is not as it is meant to be, or not yet."""
     ready, _, total = row.ready.partition("/")
     return row.status != "Completed" and (row.status != "Running" or ready != total)
-
-
-def _fitting(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
-    """The rows below their headings, made narrower as far as ``width`` asks for: first the blanks between the columns
-    and when it was restarted last, then the middle of long names, then whole columns."""
-    lines = Table(COLUMNS).lines(rows)
-    if _longest(lines) <= width:
-        return lines
-    rows = [(*row[:RESTARTS], row[RESTARTS].partition(" ")[0], *row[RESTARTS + 1 :]) for row in rows]
-    rows = [tuple("?" if cell == UNKNOWN else cell for cell in row) for row in rows]
-    names = _longest([row[NAME] for row in rows])
-    for kept in _LAYOUTS:
-        room = names - max(0, _longest(_narrow(rows, kept, names)) - width)
-        if room >= min(names, NAME_LETTERS_MIN):
-            return _narrow(rows, kept, room)
-    return _narrow(rows, _LAYOUTS[-1], NAME_LETTERS_MIN)
-
-
-def _narrow(rows: Sequence[tuple[str, ...]], kept: Sequence[int], room: int) -> list[str]:
-    cells = [(*row[:NAME], _shortened(row[NAME], room), *row[NAME + 1 :]) for row in rows]
-    return Table([NARROW_COLUMNS[at] for at in kept], gap=1).lines([row[at] for at in kept] for row in cells)
-
-
-def _shortened(name: str, room: int) -> str:
-    """Without its middle: names of pods that belong together differ at the end."""
-    front = room // 2
-    return name if len(name) <= room else f"{name[:front]}…{name[front + 1 - room :]}"
-
-
-def _longest(lines: Sequence[str]) -> int:
-    return max(map(len, lines), default=0)

@@ -92,7 +92,7 @@ def test_a_narrow_window_costs_blanks_then_the_middle_of_names_then_columns(expe
 
 
 def test_a_narrow_window_has_a_short_word_for_what_nobody_knows() -> None:
-    assert ["0", "?", "?", "5m"] == shown(pod("unknown"), width=70).lines[-1].split()[-4:]
+    assert ["0", "-", "-", "5m"] == shown(pod("unknown"), width=70).lines[-1].split()[-4:]
 
 
 def test_what_does_not_fit_is_counted_and_can_be_scrolled_to() -> None:

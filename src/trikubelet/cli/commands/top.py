@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.cli import asking, blocking, interruptible
 from trikubelet.cli.arguments import Parser
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.cli.tables import Table
+from trikubelet.cli.narrow import table_for_terminal
 from trikubelet.cli.usage_rows import (
     CONTAINER_COLUMNS,
     NODE_COLUMNS,
@@ -100,5 +100,5 @@ def _nothing(args: argparse.Namespace, summary: Summary) -> str:
 
 
 def _print(args: argparse.Namespace, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    for line in Table(columns, show_headings=not args.no_headers).lines(rows):
+    for line in table_for_terminal(columns, show_headings=not args.no_headers).lines(rows):
         print(line)
