@@ -7,6 +7,9 @@ directories in it that are not empty are moved up to the top, to be handled late
 fit in memory: entries are removed while it is read, and no list is made. A process that still writes there may add one
 for each that is removed: a tree is scanned a limited number of times, and each time only so far.
 
+Directories may be closed to their own user, as those of a cache of Go modules are read-only. Root does not care; for an
+agent of another user they are opened to it first.
+
 On btrfs anybody may make subvolumes, also in a container, without a mount. Nothing but another subvolume can be moved
 out of one, so each is emptied as a top of its own, and those in it move up to the tree's top first: it is never inside
 more than one. Their owner may make them read-only, which root cannot write to either: they are made writable.
@@ -18,6 +21,7 @@ import errno
 import fcntl
 import os
 import secrets
+import stat
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -102,7 +106,8 @@ def _flattened(top: int, name: str, mount: str) -> bool:
 
 def _moved(directory: int, name: str, top: int, mount: str) -> bool:
     """Move a directory up; whether it could be, for the file system may not let it leave its subvolume."""
-    if os.stat(name, dir_fd=directory, follow_symlinks=False).st_ino == _SUBVOLUME:
+    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    if found.st_ino == _SUBVOLUME or _is_closed(found):
         os.close(_open(directory, name, mount))  # it is writable now: to move it is to write to it
     # By chance, for no number is its own: all subvolumes begin with the same inodes. Nobody can be there before it.
     up = f".{secrets.token_hex(16)}"
@@ -139,15 +144,41 @@ def _names(directory: int) -> Iterator[str]:
 
 
 def _open(parent: int, name: str, mount: str) -> int:
-    """A directory of that mount, writable if it is a subvolume."""
-    found = os.open(name, _FLAGS, dir_fd=parent)
+    """A directory of that mount, open to its own user, and writable if it is a subvolume."""
     try:
-        if mount_of(found) != mount:
-            raise OSError(errno.EBUSY, "something is mounted there, it is not removed", name)
-        if os.fstat(found).st_ino == _SUBVOLUME:
+        found = os.open(name, _FLAGS, dir_fd=parent)
+    except PermissionError:
+        _open_to_owner(parent, name, mount)
+        found = os.open(name, _FLAGS, dir_fd=parent)
+    try:
+        _must_lie_on(found, name, mount)
+        status = os.fstat(found)
+        if _is_closed(status):
+            os.fchmod(found, stat.S_IRWXU)
+        if status.st_ino == _SUBVOLUME:
             with suppress(OSError):  # another file system may have that number; and what cannot be removed is said then
                 fcntl.ioctl(found, _SUBVOL_SETFLAGS, bytes(8))
     except BaseException:
         os.close(found)
         raise
     return found
+
+
+def _must_lie_on(directory: int, name: str, mount: str) -> None:
+    if mount_of(directory) != mount:
+        raise OSError(errno.EBUSY, "something is mounted there, it is not removed", name)
+
+
+def _is_closed(found: os.stat_result) -> bool:
+    """Whether it is this user's, who may not list it or change it."""
+    return found.st_uid == os.geteuid() and found.st_mode & stat.S_IRWXU != stat.S_IRWXU
+
+
+def _open_to_owner(parent: int, name: str, mount: str) -> None:
+    """Let the user into a directory that cannot be read, without following a link in its place. Raises OSError."""
+    found = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        _must_lie_on(found, name, mount)
+        os.chmod(f"/proc/self/fd/{found}", stat.S_IRWXU)
+    finally:
+        os.close(found)

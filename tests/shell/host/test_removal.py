@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from shell.breadth import FILLED_BYTES, fill, peak_bytes
+from shell.capabilitykit import modes_count
 from trikubelet.host import removal
 from trikubelet.host.removal import remove_tree
 
@@ -30,6 +32,37 @@ def test_everything_in_it_goes_and_nothing_beside_it(tree: Path, tmp_path: Path)
     remove_tree(str(tree))
 
     assert ["beside"] == os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["empty", "a", "a/b", "a/b/c", ""])
+@pytest.mark.parametrize("mode", [0o000, 0o500, 0o200, 0o100])
+def test_directories_that_are_closed_to_their_own_user_go(mode: int, place: str, tree: Path, tmp_path: Path) -> None:
+    (tree / place).chmod(mode)
+
+    with modes_count():
+        remove_tree(str(tree))
+
+    assert [] == os.listdir(tmp_path)
+
+
+def test_a_tree_of_read_only_directories_goes_as_a_cache_of_go_modules_does(tree: Path, tmp_path: Path) -> None:
+    for directory, _, _ in os.walk(tree, topdown=False):
+        Path(directory).chmod(0o555)
+
+    with modes_count():
+        remove_tree(str(tree))
+
+    assert [] == os.listdir(tmp_path)
+
+
+def test_a_link_to_a_closed_directory_does_not_open_it(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "treasure").mkdir(mode=0o500)
+    (tree / "a/link").symlink_to(tmp_path / "treasure")
+
+    with modes_count():
+        remove_tree(str(tree))
+
+    assert 0o500 == stat.S_IMODE((tmp_path / "treasure").stat().st_mode)
 
 
 @pytest.mark.parametrize("place", ["a", "", "a/b/c"])
