@@ -82,6 +82,15 @@ def test_the_samples_above_leave_out_no_row() -> None:
     assert {row.path for row in WITHOUT} == {re.sub(r"\[[^]]{2,}\]$", "", p).replace("[0]", "[]") for p in sampled}
 
 
+@pytest.mark.parametrize(("medium", "expected"), [("Memory", ["spec.volumes[0].emptyDir.sizeLimit"]), ("", [])])
+def test_a_size_of_memory_that_cannot_be_limited_without_mounts_is_named(medium: str, expected: list[str]) -> None:
+    source = k8s.EmptyDirVolumeSource(medium=medium, size_limit="1Mi")
+    it = pod("a", volumes=(k8s.Volume(name="v", empty_dir=source),))
+
+    assert expected == [one.path for one in done_without(it, may_mount=False)]
+    assert () == done_without(it)
+
+
 def test_of_what_it_carries_out_nothing_is_said() -> None:
     plain = container(
         "a",

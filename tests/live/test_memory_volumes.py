@@ -87,3 +87,63 @@ async def test_what_the_embedded_runtimes_pods_had_in_memory_is_given_back_when_
     assert isinstance(agent, trio.Process)
     assert 0 == agent.returncode
     assert () == mounts.mounted_below(str(root))
+
+
+SECRETS = """\
+apiVersion: v1
+kind: Secret
+metadata: {name: door}
+stringData: {key: sesame}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: visitor}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: host
+    command:
+    - sh
+    - -c
+    - |
+      { cat /s/key /p/key /part; stat -f -c %T /s /p /m; } > /m/unfinished
+      mv /m/unfinished /m/read
+      sleep 1000
+    volumeMounts:
+    - {name: s, mountPath: /s}
+    - {name: p, mountPath: /p}
+    - {name: m, mountPath: /m}
+    - {name: s, mountPath: /part, subPath: key}
+  volumes:
+  - {name: s, secret: {secretName: door, defaultMode: 0400}}
+  - {name: p, projected: {sources: [{secret: {name: door}}]}}
+  - {name: m, emptyDir: {medium: Memory}}
+"""
+WITHOUT = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"]
+
+
+async def test_an_agent_that_may_not_mount_keeps_secrets_in_its_users_memory_and_takes_them_with_it(
+    tmp_path: Path,
+) -> None:
+    manifests, root = tmp_path / "manifests", tmp_path / "root"
+    manifests.mkdir()
+    (manifests / "visitor.yaml").write_text(SECRETS)
+    command = [*WITHOUT, "env", "--unset=XDG_RUNTIME_DIR", sys.executable, "-m", "trikubelet", "--standalone"]
+    command += ["--container-runtime-endpoint=embedded:", f"--pod-manifest-path={manifests}", f"--root-dir={root}"]
+
+    async with trio.open_nursery() as nursery:
+        agent = await nursery.start(trio.run_process, [*command, "--healthz-port=0"])
+        with trio.fail_after(60):
+            while not (read := list(root.glob("pods/*/volumes/kubernetes.io~empty-dir/m/read"))):  # noqa: ASYNC110
+                await trio.sleep(0.1)
+        assert "sesame" * 3 + "tmpfs\n" * 3 == await trio.Path(read[0]).read_text()
+        assert ["/dev/shm"] == [str(base.parent) for base in bases(root)]
+        agent.terminate()
+
+    assert [] == bases(root)
+
+
+def bases(root: Path) -> list[Path]:
+    """The directories that agents of this root directory have in the machine's shared memory."""
+    return [base for base in Path("/dev/shm").glob("trikubelet-*") if (base / "root").readlink() == root.resolve()]

@@ -71,6 +71,6 @@ def build_intake(
         events=parts.events,
         clock=parts.ports.clock,
         allocations=parts.allocations,
-        unsupported=UnsupportedReports(parts.events, embedded=parts.facts.embedded),
+        unsupported=UnsupportedReports(parts.events, embedded=parts.facts.embedded, may_mount=parts.facts.may_mount),
     )
     return Intake(evaluation, resizes, admission)

@@ -4,6 +4,7 @@ the memory of their volumes is freed then."""
 from __future__ import annotations
 
 import logging
+import os
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,7 @@ from trikubelet.app.endpoint import FAKE
 from trikubelet.core.configuration.effect import without_effect_embedded
 from trikubelet.cri.endpoint import endpoint_at, socket_path
 from trikubelet.host import mounts
+from trikubelet.host.user_tmpfs import UserTmpfs
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.errors import StartFailed
 
@@ -52,7 +54,7 @@ async def start_in_process(services: Services, settings: Settings) -> str:
             await run_it(task_status=task_status)
         finally:
             with trio.move_on_after(UNMOUNT_SECONDS_MAX, shield=True):
-                await _unmount_volumes(settings.root_dir / "pods")
+                await _free_memory(settings.root_dir)
 
     endpoint = endpoint_at(str(socket))
     try:
@@ -74,10 +76,16 @@ def _first(errors: BaseException) -> str:
     return f"{errors.filename}: {errors.strerror}" if errors.filename else errors.strerror or str(errors)
 
 
-async def _unmount_volumes(pods_dir: Path) -> None:
-    """Free the memory of emptyDirs once the pods have ended with their runtime, as a reboot does."""
+async def _free_memory(root_dir: Path) -> None:
+    """Free the memory of volumes once the pods have ended with their runtime, as a reboot does."""
     threads = ThreadPool("volumes at the end", 1)
-    found = mounts.mounted_below(str(pods_dir))
+    if not mounts.is_allowed():
+        try:
+            await threads.run(lambda: UserTmpfs(root_dir.resolve(), os.environ).clear())
+        except OSError as error:
+            log.warning("What pods had in memory stays there: %s", error)
+        return
+    found = mounts.mounted_below(str(root_dir / "pods"))
     # First make all private: a mount in a directory of the node must not be unmounted with a pod that mounts that.
     for work, path in product((mounts.make_private, mounts.unmount), found):
         try:

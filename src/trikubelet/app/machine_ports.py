@@ -17,9 +17,11 @@ from trikubelet.handlers.network import FakeHandlers, NetworkHandlers
 from trikubelet.host import mounts
 from trikubelet.host.cgroups import NoPodCgroups, choose_cgroups, read_hierarchies
 from trikubelet.host.container_logs import DiskContainerLogs
+from trikubelet.host.no_mounts import NoMounts
 from trikubelet.host.node_logins import HostLogins
 from trikubelet.host.pod_files import DiskPodFiles
 from trikubelet.host.pull_records import DiskPullRecords
+from trikubelet.host.user_tmpfs import UserTmpfs
 from trikubelet.host.watch import InotifyWatcher
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.errors import StartFailed
@@ -107,10 +109,11 @@ def _volumes(settings: Settings, facts: NodeFacts, chance: random.Random, *, in_
     if settings.runtime.endpoint == FAKE:
         return FakeVolumes(settings.root_dir, facts)
     threads = ThreadPool("volumes", VOLUME_THREADS_MAX, HANGING_PER_POD_MAX * settings.configuration.max_pods)
-    # The in-process runtime runs everything as the agent's own user then, too.
-    one_user = settings.runtime.inside and not mounts.is_allowed()
     csi = _csi(settings, threads, chance) if in_cluster else None
-    return DiskVolumes(settings.root_dir, facts, mounts, threads, csi=csi, one_user=one_user)
+    if facts.may_mount:
+        return DiskVolumes(settings.root_dir, facts, mounts, threads, csi=csi)
+    memory = UserTmpfs(settings.root_dir.resolve(), os.environ)
+    return DiskVolumes(settings.root_dir, facts, NoMounts(), threads, csi=csi, user_memory=memory)
 
 
 def _csi(settings: Settings, threads: ThreadPool, chance: random.Random) -> CsiVolumes:

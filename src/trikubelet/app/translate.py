@@ -162,6 +162,8 @@ def facts_of(settings: Settings, reading: NodeReading, subordinate_ids: Subordin
         pods_limit=allocatable(amounts, _pods_reserve(configuration)),
         user_ids=_user_ids(configuration, subordinate_ids),
         embedded=settings.runtime.endpoint == EMBEDDED,
+        # The runtime inside the agent runs everything as the agent's own user then, too.
+        may_mount=reading.may_mount or not settings.runtime.inside,
     )
 
 

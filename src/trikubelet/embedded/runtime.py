@@ -72,7 +72,15 @@ async def run_embedded(
                 await shielded.nursery.start(link.run)
                 nursery.start_soon(_give_up_starts_when_cancelled, link)
                 _say(link.isolation.kind, link.isolation.reason)
-                machine = Machine(link.isolation, os.geteuid(), os.getegid(), str(staging), limits.available, find_user)
+                machine = Machine(
+                    link.isolation,
+                    os.geteuid(),
+                    os.getegid(),
+                    str(staging),
+                    limits.available,
+                    find_user,
+                    frozenset(os.getgroups()),
+                )
                 addresses = default_addresses() or ("127.0.0.1",)
                 pods = Pods(link, machine, events, clock, shielded.nursery, addresses, limits, records)
                 pods.restore(remembered)

@@ -106,7 +106,8 @@ class User:
 @dataclass(frozen=True, slots=True)
 class Machine:
     """What a container's description depends on. ``find_user`` takes a uid or a name and raises KeyError; ``staging``
-    is the directory roots are built on, ``bounded`` whether a cgroup limits a container's processes."""
+    is the directory roots are built on, ``bounded`` whether a cgroup limits a container's processes; ``groups``: the
+    agent's supplementary ones."""
 
     isolation: Isolation
     uid: int
@@ -114,6 +115,12 @@ class Machine:
     staging: str
     bounded: bool
     find_user: Callable[[int | str], User]
+    groups: frozenset[int] = frozenset()
+
+    @property
+    def is_one_user(self) -> bool:
+        """Whether all containers have the agent's user and groups: it may not change them."""
+        return self.uid != 0 or self.isolation.kind == "user namespace"
 
 
 def command_line(config: pb.ContainerConfig) -> list[str]:
@@ -145,7 +152,7 @@ def describe(config: pb.ContainerConfig, sandbox: pb.PodSandboxConfig, machine: 
     if sandbox.hostname:
         env.setdefault("HOSTNAME", sandbox.hostname)
     # The agent's own user needs no change, which even root cannot do everywhere; ``_user`` has refused all others.
-    asked_for_groups = bool(security.supplemental_groups)
+    asked_for_groups = bool(security.supplemental_groups) and not machine.is_one_user
     becomes = (user.uid, user.gid) != (machine.uid, machine.gid) or asked_for_groups
     limits = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": OPEN_FILES_MAX}
     if not machine.bounded:  # the kernel counts by user, and never root's
@@ -231,16 +238,16 @@ def _user(security: pb.LinuxContainerSecurityContext, machine: Machine) -> User:
         user = User(wanted, 0 if wanted != machine.uid else machine.gid, (), "/")
     own_gid = machine.gid if user.uid == machine.uid else user.gid
     gid = security.run_as_group.value if security.HasField("run_as_group") else own_gid
-    if machine.uid != 0 or machine.isolation.kind == "user namespace":  # who may not change
+    if machine.is_one_user:
         if user.uid != machine.uid or gid != machine.gid:
             raise InvalidArgument(
                 f"cannot run as user {user.uid}, group {gid}: the agent runs as user {machine.uid}, group "
                 f"{machine.gid}, and only root may change; start the agent as root or leave the user out"
             )
-        if security.supplemental_groups:
+        if foreign := sorted({*security.supplemental_groups} - {*machine.groups, machine.gid}):
             raise InvalidArgument(
-                f"cannot give supplemental groups {list(security.supplemental_groups)} (fsGroup is one): only root "
-                "may; start the agent as root or leave them out"
+                f"cannot give supplemental groups {foreign} (fsGroup is one): the agent's user is not in them, and "
+                "only root may change; start the agent as root or leave them out"
             )
         return User(user.uid, gid, (), user.home)
     strict = security.supplemental_groups_policy == pb.Strict

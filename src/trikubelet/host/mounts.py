@@ -79,6 +79,18 @@ def mount_of(fd: int) -> str:
         return next(line.split()[1] for line in fdinfo if line.startswith("mnt_id:"))
 
 
+def fs_type(path: str) -> str:
+    """The type of the file system that a path is on, as the kernel's list has it; "" where the list does not have the
+    mount, as in a changed root. Raises OSError."""
+    found = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        number = mount_of(found)
+    finally:
+        os.close(found)
+    line = next((line for line in read_mountinfo().split("\n") if line.startswith(f"{number} ")), "")
+    return line.partition(" - ")[2].partition(" ")[0]
+
+
 def is_allowed(status: Path = Path("/proc/self/status")) -> bool:
     """Whether this process may mount at all: whether it has the capability for it."""
     # Bytes: its first line is the process's name, which need not be UTF-8.

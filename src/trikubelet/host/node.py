@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trikubelet.core.containers.dns import parse_resolv_conf
+from trikubelet.host.mounts import is_allowed
 from trikubelet.kit.named_file import read_named
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.node_reading import NodeReading
@@ -52,6 +53,7 @@ def read_node(root: Path = Path("/"), root_dir: Path = Path("/")) -> NodeReading
         apparmor=_text(root / "sys/module/apparmor/parameters/enabled") == "Y"
         and (root / "sys/kernel/security/apparmor").exists(),
         throttle_paths=_throttle_paths(root),
+        may_mount=is_allowed(),
     )
 
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class NodeReading:
     """One reading of the machine. ``architecture`` is Go's name for it, as Kubernetes writes it; ``huge_pages`` maps a
     page size in bytes to the number of pages reserved; ``disk_bytes`` is the size of the file system the root directory
-    lies on; ``apparmor``: the kernel enforces it; ``throttle_paths``: what shows each processor's heat."""
+    lies on; ``apparmor``: the kernel enforces it; ``throttle_paths``: what shows each processor's heat; ``may_mount``:
+    this process may mount file systems."""
 
     hostname: str
     memory_bytes: int
@@ -29,3 +30,4 @@ class NodeReading:
     apparmor: bool = False
     throttle_paths: tuple[str, ...] = ()
     huge_pages: Mapping[int, int] = field(default_factory=dict)
+    may_mount: bool = True

@@ -28,10 +28,11 @@ log = logging.getLogger(__name__)
 class UnsupportedReports:
     """Reports unsupported fields of pods. Owns no state."""
 
-    def __init__(self, events: Events, *, embedded: bool) -> None:
-        """``embedded``: what the embedded runtime does without is reported as well."""
+    def __init__(self, events: Events, *, embedded: bool, may_mount: bool = True) -> None:
+        """``embedded``: what the embedded runtime does without is reported as well; ``may_mount``: the agent may."""
         self._events = events
         self._embedded = embedded
+        self._may_mount = may_mount
         self._barriers = FaultBarriers(log, "%s: a bug in finding what it asks for in vain; that is not reported")
 
     def report(self, pod: Pod, *, is_known: bool = False) -> None:
@@ -41,7 +42,8 @@ class UnsupportedReports:
         with self._barriers.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
             self._say(unsupported_fields(pod), pod, "uses what this agent does not support yet", is_known=is_known)
             if self._embedded:
-                self._say(done_without(pod), pod, "asks for what the embedded runtime does without", is_known=is_known)
+                found = done_without(pod, may_mount=self._may_mount)
+                self._say(found, pod, "asks for what the embedded runtime does without", is_known=is_known)
 
     def _say(self, found: Sequence[Unsupported], pod: Pod, what: str, *, is_known: bool) -> None:
         if not found:

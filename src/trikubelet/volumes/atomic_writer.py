@@ -38,8 +38,12 @@ GROUP_INHERITS: Final = 0o2000
 
 
 def is_filled(volume: Path) -> bool:
-    """Whether the volume was written whole once."""
-    return (volume / DATA).is_symlink()
+    """Whether the volume was written whole once. False where it cannot be entered: it may be a link to what has gone
+    since."""
+    try:
+        return (volume / DATA).is_symlink()
+    except PermissionError:
+        return False
 
 
 def write(volume: Path, files: Mapping[str, VolumeFile], group: int | None) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.core.containers.volume_files import fs_group, sources_of
+from trikubelet.core.containers.volume_files import sources_of
 from trikubelet.core.names import object_ref
 from trikubelet.kit.threads import StillRunning
 from trikubelet.volumes import atomic_writer
@@ -79,9 +79,10 @@ class DataVolumes(VolumePlugin):
     async def _fill(self, pod: Pod, name: str, sources: Sources, path: Path) -> None:
         assert self._objects is not None, "nobody said where the objects are"
         files = await maker_of(pod, sources, self._objects, self._facts)
-        group = fs_group(pod)
+        group = self._places.fs_group(pod)
         make = partial(_directory, path)
-        if sources.in_memory:
+        # A user's tmpfs may be small, or missing: only what needs it is kept there.
+        if sources.in_memory and (self._places.user_memory is None or sources.has_secrets):
             size = self._places.memory_bytes(pod)
             make = partial(self._places.mount_memory, path, size, atomic_writer.DIRECTORY_MODE, group)
         async with self._turns:

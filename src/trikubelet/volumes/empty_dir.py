@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from trikubelet.core.containers.resources import huge_page_bytes
-from trikubelet.core.containers.volume_files import fs_group
 from trikubelet.model import quantity
 from trikubelet.volumes.plugin import VolumePlugin
 
@@ -37,7 +36,7 @@ class EmptyDirs(VolumePlugin):
         source, places = volume.empty_dir, self._places
         assert source is not None
         path = path_of(places.of_pod(pod.metadata.uid), volume.name)
-        group, key = fs_group(pod), f"{pod.metadata.uid}/{volume.name}"
+        group, key = places.fs_group(pod), f"{pod.metadata.uid}/{volume.name}"
         if source.medium == "":
             await places.threads.run(partial(make, path, group), key)
         elif source.medium == "Memory":

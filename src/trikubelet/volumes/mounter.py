@@ -42,6 +42,27 @@ class Mounter(Protocol):
         ...
 
 
+class UserMemory(Protocol):
+    """Directories in memory for an agent that may not mount. ``host.user_tmpfs`` implements it. What blocks is called
+    in threads and raises OSError."""
+
+    def link(self, place: Path, mode: int, group: int | None) -> None:
+        """Have a directory in memory at a volume's place, by a link; a new one has that mode and group. Blocks."""
+        ...
+
+    def target(self, place: str) -> str:
+        """The directory that was linked there, or the place itself."""
+        ...
+
+    def remove(self, uid: str) -> None:
+        """Remove all that a pod has in memory. Blocks."""
+        ...
+
+    def sweep(self) -> None:
+        """Remove what pods and root directories left that are gone. Blocks."""
+        ...
+
+
 def is_mounted(mounter: Mounter, place: Path) -> bool:
     """Whether something is mounted just there. Does not access the mount: its server may be gone, and any access would
     fail or hang."""

@@ -10,11 +10,13 @@ kinds alike when the pod's volumes are torn down (``volumes.volumes``). A plugin
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 from trikubelet.core.containers.resources import pod_resources
+from trikubelet.core.containers.volume_files import fs_group
 from trikubelet.core.names import pod_directory
 from trikubelet.model import quantity
 from trikubelet.volumes.mounter import is_mounted
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from trikubelet.kit.threads import ThreadPool
     from trikubelet.model.k8s import Pod, Volume
     from trikubelet.volumes.claims import Bound
-    from trikubelet.volumes.mounter import Mounter
+    from trikubelet.volumes.mounter import Mounter, UserMemory
 
 TEARING_DOWN = "torn down"
 """The owner of the threads that tear pods' volumes down."""
@@ -75,10 +77,18 @@ class PersistentPlugin(Protocol):
 class PodPlaces:
     """Where the volumes of pods lie, and making a mount there once. Owns nothing: disk and kernel know."""
 
-    def __init__(self, pods: Path, facts: NodeFacts, mounter: Mounter, threads: ThreadPool) -> None:
-        """``pods``: the directory of the pods, as the kernel names it."""
+    def __init__(
+        self,
+        pods: Path,
+        facts: NodeFacts,
+        mounter: Mounter,
+        threads: ThreadPool,
+        user_memory: UserMemory | None = None,
+    ) -> None:
+        """``pods``: the directory of the pods, as the kernel names it; ``user_memory``: see ``DiskVolumes``."""
         self.mounter = mounter
         self.threads = threads
+        self.user_memory = user_memory
         self._pods = pods
         self._facts = facts
 
@@ -104,15 +114,35 @@ class PodPlaces:
         limits = (pod_resources(pod, self._facts).memory_limit_bytes, self._facts.allocatable.get("memory", 0))
         return memory_bytes(size_limit, *limits)
 
+    def fs_group(self, pod: Pod) -> int | None:
+        """The group that the files of the pod's own volumes belong to, or None. Raises ValueError for one that this
+        agent cannot give them."""
+        group = fs_group(pod)
+        if group is None or self.user_memory is None or may_give(group):
+            return group
+        raise ValueError(
+            f"fsGroup {group}: the agent runs as user {os.geteuid()}, group {os.getegid()}, and only root may change; "
+            "start the agent as root or leave fsGroup out"
+        )
+
     def mount_memory(self, path: Path, size_bytes: int | None, mode: int, group: int | None) -> None:
-        """Mount a tmpfs there. Blocks. Raises OSError."""
-        self.mount_once(path, lambda: self.mounter.mount_tmpfs(str(path), size_bytes, mode, group))
+        """Mount a tmpfs there, or link to a directory on the user's, which has no size of its own. Blocks. Raises
+        OSError."""
+        if self.user_memory is not None:
+            self.user_memory.link(path, mode, group)
+        else:
+            self.mount_once(path, lambda: self.mounter.mount_tmpfs(str(path), size_bytes, mode, group))
 
     def mount_once(self, path: Path, mount: Callable[[], None]) -> None:
         """Mount, unless something is mounted there, which is not touched. Blocks. Raises OSError."""
         if not is_mounted(self.mounter, path):
             path.mkdir(mode=0o750, parents=True, exist_ok=True)
             mount()
+
+
+def may_give(group: int) -> bool:
+    """Whether this process may give its files to the group (chown(2))."""
+    return os.geteuid() == 0 or group in {os.getegid(), *os.getgroups()}
 
 
 def memory_bytes(size_limit: str | float | None, *others: int) -> int | None:

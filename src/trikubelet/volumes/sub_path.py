@@ -43,10 +43,8 @@ MODE, FILE_MODE = 0o750, 0o640
 class SubPaths:
     """Mounts the parts of volumes that containers mount. Owns nothing: the kernel knows what is mounted."""
 
-    def __init__(self, places: PodPlaces, *, one_user: bool) -> None:
-        """``one_user``: see ``DiskVolumes``: nothing can be mounted, and plain paths are used."""
+    def __init__(self, places: PodPlaces) -> None:
         self._places = places
-        self._one_user = one_user
         self._failure_log = FailureLog()
 
     async def resolve(self, pod: Pod, container: Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
@@ -62,7 +60,7 @@ class SubPaths:
         place = self._places.of_pod(pod.metadata.uid) / DIRECTORY / volume / container.name / str(index)
         # What is missing in a volume made of data is missing: its files are the atomic writer's to make.
         make = not any(one.name == volume and sources_of(one) for one in pod.spec.volumes)
-        if self._one_user:
+        if self._places.user_memory is not None:  # nothing can be mounted, and containers see what the agent sees
             work = partial(path_of, mount.host_path, mount.sub_path, make=make)
         else:
             work = partial(hold, mount.host_path, mount.sub_path, place, self._places.mounter, make=make)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime_config import Mount
     from trikubelet.ports import Claims, Events, PodObjects
     from trikubelet.volumes.csi import CsiVolumes
-    from trikubelet.volumes.mounter import Mounter
+    from trikubelet.volumes.mounter import Mounter, UserMemory
     from trikubelet.volumes.plugin import PersistentPlugin, VolumePlugin
 
 log = logging.getLogger(__name__)
@@ -84,17 +84,18 @@ class DiskVolumes:
         threads: ThreadPool,
         *,
         csi: CsiVolumes | None = None,
-        one_user: bool = False,
+        user_memory: UserMemory | None = None,
     ) -> None:
-        """``csi``: volumes of CSI drivers, where there is a cluster to look them up in; ``one_user``: containers are
-        processes of the agent's own user, who sees the same files and cannot mount."""
+        """``csi``: volumes of CSI drivers, where there is a cluster to look them up in; ``user_memory``: for an agent
+        that may not mount, whose containers are processes of its own user and see the same files."""
         # The real path, by which the kernel knows what is mounted there.
         self._root = root.resolve()
         self._mounter = mounter
         self._threads = threads
         self._csi = csi
-        self._places = PodPlaces(self._root / "pods", facts, mounter, threads)
-        self._sub_paths = SubPaths(self._places, one_user=one_user)
+        self._user_memory = user_memory
+        self._places = PodPlaces(self._root / "pods", facts, mounter, threads, user_memory)
+        self._sub_paths = SubPaths(self._places)
         self._data = DataVolumes(self._places, facts)
         host_paths, nfs, local = HostPaths(threads), NfsVolumes(self._places), LocalVolumes(self._places)
         kinds: dict[str, PersistentPlugin] = {"host_path": host_paths, "local": local, "nfs": nfs}
@@ -152,6 +153,14 @@ class DiskVolumes:
             if self._csi is not None:
                 await nursery.start(self._csi.run)
             task_status.started()
+            if self._user_memory is not None:
+                await self._sweep(self._user_memory)
+
+    async def _sweep(self, user_memory: UserMemory) -> None:
+        try:
+            await self._threads.run(user_memory.sweep, "what is left in memory", may_hang=True)
+        except (OSError, StillRunning) as error:
+            log.warning("What earlier pods left in memory cannot be removed; the next start tries again: %s", error)
 
     async def set_up(self, pod: Pod) -> Mapping[str, str]:
         """Make every volume ready; volume name → host path. Raises VolumeFailed, naming all that are not, and while
@@ -200,8 +209,10 @@ class DiskVolumes:
         return self._figures
 
     def places(self, uid: str) -> Mapping[str, str]:
-        """The host path of each ready volume below the root directory, devices of drivers among them."""
-        return {name: state.path for name, state in self._had(uid).items() if state.is_own}
+        """The host path of each ready volume below the root directory, devices of drivers among them; of one in a
+        user's memory, the path there."""
+        target = str if self._user_memory is None else self._user_memory.target
+        return {name: target(state.path) for name, state in self._had(uid).items() if state.is_own}
 
     def _had(self, uid: str) -> Mapping[str, _State]:
         """Every volume of the pod that was ready once, and has a path."""
@@ -275,6 +286,8 @@ class DiskVolumes:
 
     def _remove_rest(self, directory: Path) -> None:
         """Remove the volumes in the pod's directory, of any plugin, known to this agent or not."""
+        if self._user_memory is not None:
+            self._user_memory.remove(directory.name)
         for below in filter(is_there, (directory / DIRECTORY, directory / "volumes")):
             self._remove_all(below)
 

@@ -73,6 +73,18 @@ def test_pods_are_told_what_is_done_without_on_the_embedded_runtime_alone(
     assert expected is facts_of(settings, NodeReading("n", 1 << 30, 1), None).embedded
 
 
+@pytest.mark.parametrize(
+    ("expected", "endpoint", "may_mount"),
+    [(True, "embedded:", True), (False, "embedded:", False), (True, "unix:///a.sock", False)],
+)
+def test_volumes_do_without_mounts_where_the_agent_may_not_mount_and_runs_the_pods_itself(
+    tmp_path: Path, endpoint: str, *, may_mount: bool, expected: bool
+) -> None:
+    settings = settings_of(tmp_path, containerRuntimeEndpoint=endpoint)
+
+    assert expected is facts_of(settings, NodeReading("n", 1 << 30, 1, may_mount=may_mount), None).may_mount
+
+
 def test_times_and_amounts_reach_the_parts_that_keep_to_them(tmp_path: Path) -> None:
     """What the parts do with them is shown where they are tested: docs/support.md says where."""
     times = {"syncFrequency": "7s", "fileCheckFrequency": "8s", "httpCheckFrequency": "9s"}

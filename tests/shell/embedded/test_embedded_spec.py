@@ -108,6 +108,16 @@ def test_root_gives_a_container_the_user_and_groups_it_asks_for() -> None:
     )
 
 
+def test_a_user_that_may_not_change_keeps_the_groups_it_has_and_may_ask_for_them() -> None:
+    machine = replace(USER, groups=frozenset({27}))
+
+    found = described(machine, security=Security(supplemental_groups=(27, USER.gid)))
+
+    assert (None, None, None) == (found["uid"], found["gid"], found["groups"])
+    with pytest.raises(InvalidArgument, match=r"groups \[7\] \(fsGroup is one\): the agent's user is not in them"):
+        described(machine, security=Security(supplemental_groups=(27, 7)))
+
+
 def test_a_user_the_machine_does_not_know_runs_in_group_0() -> None:
     assert (4711, 0) == tuple(described(ROOT, security=Security(run_as_user=4711))[key] for key in ("uid", "gid"))
 

@@ -10,6 +10,7 @@ import trio
 from core.podkit import container, pod
 from shell.mountkit import Bound, NotedMounts, Tmpfs
 from trikubelet.core.containers import ConfigError, NodeFacts
+from trikubelet.host.user_tmpfs import UserTmpfs
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model import k8s
 from trikubelet.model.errors import VolumeFailed
@@ -41,8 +42,8 @@ async def volumes(nursery: trio.Nursery, tmp_path: Path, mounts: NotedMounts) ->
     return volumes
 
 
-def made(root: Path, mounts: NotedMounts, *, one_user: bool = False) -> DiskVolumes:
-    volumes = DiskVolumes(root, NodeFacts("n"), mounts, ThreadPool("volumes", 4), one_user=one_user)
+def made(root: Path, mounts: NotedMounts, user_memory: UserTmpfs | None = None) -> DiskVolumes:
+    volumes = DiskVolumes(root, NodeFacts("n"), mounts, ThreadPool("volumes", 4), user_memory=user_memory)
     volumes.use_objects(NodeObjects(ManifestObjects(())))
     return volumes
 
@@ -209,7 +210,7 @@ async def test_for_containers_of_the_agents_own_user_the_path_itself_serves(
     tmp_path: Path, mounts: NotedMounts
 ) -> None:
     """There is nothing he could not reach anyway, and mount he cannot."""
-    volumes = made(tmp_path, mounts, one_user=True)
+    volumes = made(tmp_path, mounts, UserTmpfs(tmp_path, {}))
 
     part, _ = await resolved(volumes, of_scratch="a")
 

@@ -25,6 +25,7 @@ _SHARED_ADDRESS: Final = "the network is the machine's: the port is open where t
 _NO_LABEL: Final = "its processes have the agent's label"
 _MACHINES_NAMES: Final = "names are looked up by the machine's own resolv.conf"
 _NO_SHARE: Final = "it counts when the pod is admitted, and ensures no share of the processors"
+_SHARED_MEMORY: Final = "only root may limit what is in memory: all of the user's tmpfs may be used"
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")  # noqa: S104 - what a port's address is compared with
 
 
@@ -56,6 +57,14 @@ def _needs_names_of_a_cluster(policy: str) -> bool:
     return policy == "ClusterFirstWithHostNet"
 
 
+def _is_present(value: object) -> bool:
+    return value is not None
+
+
+def _is_in_memory(volume: k8s.EmptyDirVolumeSource) -> bool:
+    return volume.medium == "Memory"
+
+
 def _is_unlimited(resources: k8s.ResourceRequirements) -> bool:
     """A limit, which is its own request where nothing else is, was reported already."""
     return "cpu" not in resources.limits
@@ -85,13 +94,16 @@ WITHOUT: Final = (
     Row("dnsConfig", _MACHINES_NAMES),
     Row("dnsPolicy", _MACHINES_NAMES, _needs_names_of_a_cluster),
 )
+NOT_MOUNTED: Final = (Row("volumes[].emptyDir.sizeLimit", _SHARED_MEMORY, _is_present, within=_is_in_memory),)
+"""What it does without where the agent may not mount, as an ordinary user."""
 
 
-def done_without(pod: k8s.Pod) -> tuple[Unsupported, ...]:
-    """Every field the pod sets that the embedded runtime does nothing for, in the table's order; annotations last."""
+def done_without(pod: k8s.Pod, *, may_mount: bool = True) -> tuple[Unsupported, ...]:
+    """Every field the pod sets that the embedded runtime does nothing for, in the table's order; annotations last.
+    ``may_mount``: whether the agent may."""
     annotated = (f"{APPARMOR_ANNOTATION}{container.name}" for container in all_containers(pod))
     return (
-        *named_by(WITHOUT, pod),
+        *named_by(WITHOUT if may_mount else (*WITHOUT, *NOT_MOUNTED), pod),
         *(
             Unsupported(f"metadata.annotations[{key}]", _UNCONFINED)
             for key in annotated

@@ -31,7 +31,8 @@ class NodeFacts:
     mounted below it. ``allowed_sysctls`` are the unsafe ones the operator lets through, as names or prefixes ending in
     ``*``.
     ``in_cluster``: there is a cluster whose DNS pods may expect. ``user_ids`` are for pods with users of their own.
-    ``embedded``: pods are processes of the embedded runtime, which does without some of what they may ask for."""
+    ``embedded``: pods are processes of the embedded runtime, which does without some of what they may ask for.
+    ``may_mount``: the agent may mount volumes; where not, pods are processes of its own user."""
 
     node_name: str
     host_ips: tuple[str, ...] = ()
@@ -62,3 +63,4 @@ class NodeFacts:
     in_cluster: bool = True
     user_ids: IdPool = field(default_factory=IdPool)
     embedded: bool = False
+    may_mount: bool = True

@@ -88,6 +88,12 @@ class Sources:
     mode: int
     in_memory: bool = True
 
+    @property
+    def has_secrets(self) -> bool:
+        """Whether something in it must be kept from a disk: a Secret, a token or a key. ConfigMaps, facts about the pod
+        and trust anchors are no secrets; upstream keeps most of them in memory all the same."""
+        return any(one.secret or one.service_account_token or one.pod_certificate for one in self.projections)
+
 
 def sources_of(volume: k8s.Volume) -> Sources | None:
     """What the volume is made of; None for one that is not made of data."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trikubelet.core.containers.embedded import WITHOUT
+from trikubelet.core.containers.embedded import NOT_MOUNTED, WITHOUT
 from trikubelet.core.containers.unsupported import ROWS
 from trikubelet.core.support.field import Table, Works
 
@@ -407,7 +407,7 @@ _LIMITS: Final = {
     f"initContainers[].{name}": "only of sidecars, restartPolicy Always: refused with others"
     for name in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 }
-_LIMITS_EMBEDDED: Final = {row.path: f"on the embedded runtime: {row.why}" for row in WITHOUT}
+_LIMITS_EMBEDDED: Final = {row.path: f"on the embedded runtime: {row.why}" for row in (*WITHOUT, *NOT_MOUNTED)}
 
 PODS: Final = Table(
     _WORKS,

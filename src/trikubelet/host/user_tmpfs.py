@@ -1,0 +1,188 @@
+"""Directories in memory for an agent that may not mount: on a tmpfs that its user has (``volumes.mounter.UserMemory``).
+
+    $XDG_RUNTIME_DIR, else /dev/shm            each counts only if it is a tmpfs
+      └─ trikubelet-k3j2h1/                    the base: mode 0700, the user's
+           ├─ root ─► the root directory       tells which agent's it is
+           └─ UID/volumes/PLUGIN/VOLUME        ◄─ a link at the volume's place below the root directory
+
+What must not be on a disk is never written to one: where there is no tmpfs, there is no volume. The base has a random
+name, because anybody may occupy a known one in /dev/shm. It is found again by the link ``root``, also by an agent that
+was started without the variable. It exists while a pod has something in it.
+
+A tmpfs can vanish under an agent: at a boot, and with the user's last session. Links lead nowhere then, and are made
+anew with the directories. What a root directory that is gone has left (a killed ``run``) is removed by the user's next
+agent.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.host.mounts import fs_type
+from trikubelet.host.removal import remove_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+PREFIX: Final = "trikubelet-"
+ROOT_LINK: Final = "root"
+VARIABLE: Final = "XDG_RUNTIME_DIR"
+SHARED: Final = Path("/dev/shm")  # noqa: S108 - a directory of a random name is made there
+_TMPFS: Final = "tmpfs"
+
+
+class UserTmpfs:
+    """Owns the bases of one root directory, and where each volume of this agent is. All of it blocks and is called in
+    threads; all raise OSError."""
+
+    def __init__(
+        self,
+        root: Path,
+        environment: Mapping[str, str],
+        *,
+        session: Path | None = None,
+        shared: Path = SHARED,
+        type_of: Callable[[str], str] = fs_type,
+    ) -> None:
+        """``root``: the agent's root directory, by its real path; ``session``: where the variable leads in a session of
+        this user; ``type_of``: the file system that a path is on."""
+        self._root = root
+        self._pods = root / "pods"
+        own = Path(environment.get(VARIABLE, ""))
+        self._own = own if own.is_absolute() else None
+        self._session = session or Path(f"/run/user/{os.geteuid()}")
+        self._shared = shared
+        self._type_of = type_of
+        self._targets: dict[str, str] = {}
+        self._changing_bases = threading.Lock()  # several volumes of a pod are set up at the same time
+
+    def link(self, place: Path, mode: int, group: int | None) -> None:
+        """Have a directory in memory at ``place``, a volume's; a new one has that mode and group. One that is there is
+        the pod's and stays as it is."""
+        with self._changing_bases:
+            base = next(self._bases(), None) or self._make_base()
+            target = base / place.relative_to(self._pods)
+            if not target.is_dir():
+                _make(target, mode, group)
+        _point(place, target)
+        self._targets[str(place)] = str(target)
+
+    def target(self, place: str) -> str:
+        """The directory that this agent linked there, or the place itself. Does not block."""
+        return self._targets.get(place, place)
+
+    def remove(self, uid: str) -> None:
+        """Remove all that a pod has in memory. Its links are the caller's to remove."""
+        for base in list(self._bases()):
+            if (base / uid).is_dir():
+                remove_tree(str(base / uid))
+            self._drop_unused(base)
+        for place in [one for one in self._targets if Path(one).is_relative_to(self._pods / uid)]:
+            del self._targets[place]
+
+    def sweep(self) -> None:
+        """Remove what pods left that have no directory any more, and what root directories left that are gone."""
+        for base, root in list(self._all_bases()):
+            if _is_gone(root):
+                remove_tree(str(base))
+        for base in list(self._bases()):
+            for uid in os.listdir(base):
+                if uid != ROOT_LINK and not (self._pods / uid).is_dir():
+                    remove_tree(str(base / uid))
+            self._drop_unused(base)
+
+    def clear(self) -> None:
+        """Remove all that this root directory's pods have in memory."""
+        for base in list(self._bases()):
+            remove_tree(str(base))
+
+    # ---- bases ----
+
+    def _bases(self) -> Iterator[Path]:
+        """The bases of this root directory: mostly one, and several where the variable has changed."""
+        return (base for base, root in self._all_bases() if root == self._root)
+
+    def _all_bases(self) -> Iterator[tuple[Path, Path]]:
+        """Every base of this user, with its root directory."""
+        for directory in dict.fromkeys(filter(None, (self._own, self._session, self._shared))):
+            with suppress(OSError):
+                for name in sorted(os.listdir(directory)):
+                    if name.startswith(PREFIX) and (root := _root_of(directory / name)) is not None:
+                        yield directory / name, root
+
+    def _make_base(self) -> Path:
+        """A new base, on the first tmpfs there is. Raises OSError with what each place lacks."""
+        lacks = [] if self._own is not None else [f"{VARIABLE} is not set"]
+        for directory in filter(None, (self._own, self._shared)):
+            try:
+                if (found := self._type_of(str(directory))) == _TMPFS:
+                    base = Path(tempfile.mkdtemp(prefix=PREFIX, dir=directory))  # its mode is 0700
+                    (base / ROOT_LINK).symlink_to(self._root)
+                    return base
+                lacks.append(f"{directory} is no tmpfs but {found or 'unknown'}")
+            except OSError as error:
+                lacks.append(f"{directory}: {error.strerror}")
+        raise OSError(
+            f"its files may only be in memory, and user {os.geteuid()} has no tmpfs: {', '.join(lacks)} "
+            f"(set {VARIABLE} to a tmpfs of this user, have one at {self._shared}, or start the agent as root)"
+        )
+
+    def _drop_unused(self, base: Path) -> None:
+        with self._changing_bases:
+            if os.listdir(base) == [ROOT_LINK]:
+                (base / ROOT_LINK).unlink()
+                base.rmdir()
+
+    def __repr__(self) -> str:
+        return f"<UserTmpfs: {len(self._targets)} volumes>"
+
+
+def _root_of(base: Path) -> Path | None:
+    """The root directory a base is for; None for what is no base of this user: another user may have put it there."""
+    with suppress(OSError):
+        found = base.lstat()
+        is_private = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o077 == 0
+        if is_private and found.st_uid == os.geteuid():
+            return Path(os.readlink(base / ROOT_LINK))
+    return None
+
+
+def _is_gone(root: Path) -> bool:
+    try:
+        root.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:  # it cannot be said, so it counts as there
+        return False
+    return False
+
+
+def _make(target: Path, mode: int, group: int | None) -> None:
+    """Make a directory, complete at once."""
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    unfinished = target.with_name(f".{target.name}")  # no volume has such a name
+    unfinished.mkdir(exist_ok=True)
+    if group is not None:
+        os.chown(unfinished, -1, group)
+    unfinished.chmod(mode)
+    unfinished.rename(target)
+
+
+def _point(place: Path, target: Path) -> None:
+    """Have the place lead there, in one step. An empty directory in the way is a mount point that was never used."""
+    with suppress(OSError):
+        if os.readlink(place) == str(target):
+            return
+    place.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    if not place.is_symlink() and place.is_dir():
+        place.rmdir()
+    unfinished = place.with_name(f".{place.name}")
+    unfinished.unlink(missing_ok=True)
+    unfinished.symlink_to(target)
+    unfinished.rename(place)
