@@ -20,7 +20,7 @@ done
 
 # Unpacks and compiles it where the service will look for it, so that the node is silent for less. What cannot start must
 # not take the place of what runs: the flags are listed by the agent itself, with the modules it is made of.
-if ! SHIV_COMPILE_PYC=1 /usr/bin/trikubelet help agent >/dev/null; then
+if ! SHIV_COMPILE_PYC=1 /usr/bin/trikubelet --v=0 --help >/dev/null; then
     echo "trikubelet: this version does not start on this machine (see above); an agent that runs is left alone" >&2
     exit 1
 fi

@@ -13,7 +13,7 @@ of() { # VERSION, WORDS...
 newest_that_starts() {
     for version in $(ls -td /var/cache/trikubelet/trikubelet_* 2>/dev/null); do
         case $version in *.tmp) continue ;; esac
-        of "$version" help agent >/dev/null 2>&1 || continue
+        of "$version" --v=0 --help >/dev/null 2>&1 || continue
         echo "$version"
         break
     done

@@ -10,7 +10,7 @@ import pytest
 
 from shell.docskit import PAGES, STEPS, TOP, blocks, fences, typed
 from trikubelet.app.flags import parse_agent_flags
-from trikubelet.cli.asking import split_flags
+from trikubelet.cli.options import split_flags
 from trikubelet.cli.verbs import EXIT_CODES, VERBS, parser_of
 
 SHOWN = [(page.name, block, one) for page in PAGES for block in blocks(page) for one in block.shown]

@@ -20,7 +20,8 @@ import trio
 from trikubelet import __version__
 from trikubelet.app import compose, doctor, supervise
 from trikubelet.app.endpoint import EMBEDDED
-from trikubelet.app.flags import build_parser, parse_agent_flags, written_again
+from trikubelet.app.flag_help import build_parser
+from trikubelet.app.flags import parse_agent_flags, written_again
 from trikubelet.app.last_start import record_start, this_start
 from trikubelet.app.lock import LockFile, RootLock
 from trikubelet.app.root_dir import bind_to_runtime

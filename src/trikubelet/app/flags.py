@@ -4,20 +4,20 @@
 
 Go's rules, which units and scripts rely on: ``--register-node=false`` but never ``--register-node false``, a value may
 begin with a dash, underscores are dashes, a repeated list grows. argparse knows other rules and stops at the first
-fault, so it writes the help here and does not parse. What the values mean, and whether they are allowed, is for
-``app.settings`` and ``core.configuration``.
+fault, so it writes the help (``app.flag_help``) and does not parse. What the values mean, and whether they are
+allowed, is for ``app.settings`` and ``core.configuration``.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal
 
-from trikubelet.app.flag_table import FLAGS, Flag, Form, Group
+from trikubelet.app.flag_help import SHORT
+from trikubelet.app.flag_table import FLAGS, Flag, Form
 from trikubelet.app.flag_values import read
 from trikubelet.core.configuration import FieldSetting
 from trikubelet.core.field_path import place_of
@@ -26,9 +26,6 @@ from trikubelet.model.faults import Fault, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_QUESTIONS = ("help", "version")
-_SHORT = {"-v": "v", "-h": "help"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,9 @@ def parse_agent_flags(argv: Sequence[str]) -> AgentFlags:
         try:
             values[name] = read(FLAGS[name].form, given)
         except ValueError as wrong:
-            faults.append(Fault(f"--{name}", None, "", str(wrong), f"write --{name}={FLAGS[name].form.value}"))
+            faults.append(
+                Fault(f"--{name}", None, "", f"invalid value: {wrong}", f"write --{name}={FLAGS[name].form.value}")
+            )
     if values.get("help"):
         return AgentFlags(show="help")
     if values.get("version") and not faults:
@@ -128,7 +127,7 @@ def _texts(argv: Sequence[str], faults: list[Fault]) -> dict[str, list[str]]:
     for argument in arguments:
         if argument == "--" or not argument.startswith("-") or argument == "-":
             unexpected = [argument] if argument != "--" else list(arguments)
-            faults += [Fault(one, None, "", "unknown argument", "the agent takes only flags") for one in unexpected]
+            faults += [Fault(one, None, "", "unexpected argument", "the agent takes only flags") for one in unexpected]
             continue
         name, equals, text = _name_of(argument).partition("=")
         flag = FLAGS.get(name)
@@ -141,7 +140,7 @@ def _texts(argv: Sequence[str], faults: list[Fault]) -> dict[str, list[str]]:
             if flag.form is Form.BOOL:
                 text = "true"
             elif (following := next(arguments, None)) is None:
-                faults.append(Fault(f"--{name}", None, "", "needs a value", f"write --{name}={flag.form.value}"))
+                faults.append(Fault(f"--{name}", None, "", "missing argument", f"write --{name}={flag.form.value}"))
                 continue
             else:
                 text = following
@@ -151,7 +150,7 @@ def _texts(argv: Sequence[str], faults: list[Fault]) -> dict[str, list[str]]:
 
 def _name_of(argument: str) -> str:
     """An argument's flag, with its value if there is one: ``name=value``."""
-    for short, name in _SHORT.items():
+    for short, name in SHORT.items():
         rest = argument.removeprefix(short)
         if rest != argument and (not rest or rest[0] == "=" or rest.isdigit()):
             return f"{name}={rest.removeprefix('=')}" if rest else name
@@ -185,27 +184,3 @@ def _settings(flag: Flag, value: object) -> list[FieldSetting]:
         assert isinstance(value, dict)
         return [FieldSetting((flag.field, gate), on, said) for gate, on in value.items()]
     return [FieldSetting(place_of(flag.field), value, said)]
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The flags as argparse has them: for the help, completions and the manual page, not for reading."""
-    parser = argparse.ArgumentParser(
-        prog="trikubelet",
-        usage="trikubelet [flags]",
-        description="Run the pods of this machine. Flags beat drop-ins, those beat the file, the file beats defaults.",
-        epilog="Write --flag=value or --flag value; switches are --flag or --flag=false.",
-        add_help=False,
-        allow_abbrev=False,
-    )
-    for group in Group:
-        section = parser.add_argument_group(group.value)
-        for flag in FLAGS.values():
-            if flag.group is group:
-                names = [*(short for short, name in _SHORT.items() if name == flag.name), f"--{flag.name}"]
-                text = flag.help.replace("%", "%%")
-                if flag.name in _QUESTIONS:
-                    section.add_argument(*names, action="store_true", help=text)
-                else:
-                    count = "?" if flag.form is Form.BOOL else None
-                    section.add_argument(*names, metavar=flag.form.value, nargs=count, help=text)
-    return parser

@@ -1,34 +1,88 @@
-"""What a verb's flags are read with: argparse, which here says what is wrong in one line, as every verb does."""
+"""How the arguments of a verb are read: argparse, with the error texts of kubectl, and help that ends with examples."""
 
 from __future__ import annotations
 
 import argparse
 import math
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+import re
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from trikubelet.cli.failed import Misunderstood
-from trikubelet.core.selectors import parse_selector
-from trikubelet.model.duration import parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
 
+DASH_HINT: Final = " (a value that begins with a dash is written --flag=-x)"
+
 
 class Parser(argparse.ArgumentParser):
-    """An ``ArgumentParser`` that raises Misunderstood, and does not hide that help cannot be written."""
+    """The arguments of one verb. ``examples`` are pairs of what a command does and the command; ``usage`` is what
+    follows ``trikubelet`` where argparse cannot tell it; ``notes`` are printed below the flags. Raises Misunderstood,
+    and OSError where help cannot be written."""
+
+    def __init__(
+        self, verb: str, description: str, examples: Sequence[tuple[str, str]], *, usage: str = "", notes: str = ""
+    ) -> None:
+        super().__init__(
+            prog=f"trikubelet {verb}",
+            usage=f"trikubelet {usage}" if usage else None,
+            description=description,
+            allow_abbrev=False,
+        )
+        self.examples = tuple(examples)
+        self.notes = notes
+        self._positionals.title = "arguments"
+        self._optionals.title = "flags"
 
     def error(self, message: str) -> NoReturn:
-        """See ``argparse``, to which a value with a dash in front is a flag."""
-        if message.endswith("expected one argument"):
-            message += " (one that begins with a dash is written --flag=-x)"
-        raise Misunderstood(f"{message}; `{self.prog} --help` lists the flags")
+        """See ``argparse``."""
+        raise Misunderstood(f"{said_plainly(message, self._flags())}; `{self.prog} --help` lists the flags")
+
+    def _flags(self) -> list[str]:
+        return [name for action in self._actions for name in action.option_strings if name.startswith("--")]
+
+    def format_help(self) -> str:
+        """See ``argparse``."""
+        parts = [super().format_help()]
+        parts += [f"\n{self.notes}\n"] if self.notes else []
+        if self.examples:
+            shown = "\n\n".join(f"  # {what}\n  {command}" for what, command in self.examples)
+            parts.append(f"\nexamples:\n{shown}\n")
+        return "".join(parts)
 
     def print_help(self, file: object = None) -> None:
         """See ``argparse``, which passes over an OSError. ``file`` is never given."""
         assert file is None
         print(self.format_help(), end="")
+
+
+def said_plainly(message: str, flags: Sequence[str]) -> str:
+    """An error of argparse's in the words that users know from kubectl. ``flags``: the long ones there are."""
+    if found := re.match(r"unrecognized arguments: (.+)", message, re.DOTALL):
+        word = found[1].split(" ")[0]
+        if not word.startswith("-"):
+            return f'unexpected argument "{word}"'
+        from trikubelet.model.faults import nearest  # noqa: PLC0415 - only for a mistake
+
+        name = word.partition("=")[0]
+        hint = nearest(name.lstrip("-"), [flag.lstrip("-") for flag in flags], "--") if name.startswith("--") else ""
+        return f"unknown flag: {name}{f' ({hint})' if hint else ''}"
+    if found := re.match(r"the following arguments are required: (.+)", message, re.DOTALL):
+        return f"missing argument: {found[1]}"
+    if found := re.match(r"argument ([^:]+): expected (?:one|at least one) argument", message):
+        return f"missing argument of flag {found[1]}{DASH_HINT}"
+    if found := re.match(r"argument ([^:]+): not allowed with argument (.+)", message):
+        return f"flags {found[1]} and {found[2]} exclude each other"
+    if found := re.match(r"one of the arguments (.+) is required", message):
+        return f"missing flag: one of {found[1]}"
+    if found := re.match(r"argument ([^:]+): invalid choice: '(.*)' \(choose from (.+)\)", message, re.DOTALL):
+        return f'invalid value "{found[2]}" for {found[1]} (one of {found[3].replace(chr(39), "")})'
+    if found := re.match(r"argument ([^:]+): (.+)", message, re.DOTALL):
+        return f"invalid value for {found[1]}: {found[2]}"
+    return message
 
 
 def valid(read: Callable[[str], T]) -> Callable[[str], T]:
@@ -43,6 +97,22 @@ def valid(read: Callable[[str], T]) -> Callable[[str], T]:
     return reading
 
 
+class Later:
+    """A reader for argparse that is imported when there is a value to read."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module = module
+        self._name = name
+
+    def reader(self) -> Callable[[str], Any]:
+        """The function that reads. Raises ImportError and AttributeError."""
+        read: Callable[[str], Any] = getattr(import_module(f"trikubelet.{self._module}"), self._name)
+        return read
+
+    def __call__(self, said: str) -> Any:
+        return valid(self.reader())(said)
+
+
 def count(most: int, least: int = 0) -> Callable[[str], float]:
     """A reader of whole numbers."""
 
@@ -55,11 +125,16 @@ def count(most: int, least: int = 0) -> Callable[[str], float]:
 
 
 def _read_timeout(said: str) -> float:
+    from trikubelet.model.duration import parse_duration  # noqa: PLC0415 - see Later
+
     return math.inf if said.startswith("-") else parse_duration(said)
 
 
-valid_timeout = valid(_read_timeout)
+valid_timeout: Final = valid(_read_timeout)
 """A reader of how long to wait, in seconds. A negative duration is no limit."""
 
-valid_selector = valid(parse_selector)
+valid_span: Final = Later("model.duration", "parse_span")
+"""A reader of a duration in seconds, not negative."""
+
+valid_selector: Final = Later("core.selectors", "parse_selector")
 """A reader of label selectors."""

@@ -16,6 +16,7 @@ import msgspec
 from trikubelet.app.paths import RUNTIME_RECORD, places_for
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed, Misunderstood
+from trikubelet.cli.kind_names import POD_KIND_NAMES
 from trikubelet.cli.terminal import in_a_cell
 from trikubelet.core.kubectl.pod_row import in_order
 from trikubelet.model.errors import StartFailed
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from trikubelet.app.paths import Places
     from trikubelet.app.settings import Settings
 
-DEFAULT_NAMESPACE = "default"
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 """The annotation by which a pod says which container is meant when nobody says."""
 
@@ -84,40 +84,6 @@ class Work(msgspec.Struct, frozen=True):
     """What ``/work`` answers."""
 
     pods: tuple[PodWork, ...]
-
-
-def add_agent_options(parser: argparse.ArgumentParser) -> None:
-    """``--root-dir`` and ``--socket``."""
-    group = parser.add_argument_group("finding the agent")
-    group.add_argument("--root-dir", metavar="DIR", help="the agent's root directory (default: what it would use)")
-    group.add_argument("--socket", metavar="PATH", help="its socket (default: where that agent would listen)")
-
-
-def add_namespace_option(parser: argparse.ArgumentParser) -> None:
-    """``-n``. An empty one is the default, as with kubectl."""
-    parser.add_argument(
-        "-n",
-        "--namespace",
-        metavar="NAME",
-        type=lambda said: said or DEFAULT_NAMESPACE,
-        default=DEFAULT_NAMESPACE,
-        help="default: %(default)s",
-    )
-
-
-def split_flags(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
-    """A verb's own arguments, and the agent's flags behind ``--``; None where there is none."""
-    if "--" not in words:
-        return words, None
-    at = words.index("--")
-    return words[:at], words[at + 1 :]
-
-
-def refuse_socket_beside_flags(args: argparse.Namespace, flags: Sequence[str] | None) -> None:
-    """Raises Misunderstood where the command names an agent that runs, and the flags of one that would."""
-    if args.socket and flags is not None:
-        said = f"--socket={args.socket} asks an agent that runs, and flags behind -- are of one that would run"
-        raise Misunderstood(f"{said}: leave one of them out")
 
 
 def settings_of(flags: Sequence[str], root_dir: str | None = None) -> Settings:
@@ -314,6 +280,3 @@ def bare_name(word: str) -> str:
 def pod_names(words: Sequence[str]) -> list[str]:
     """The names of pods out of ``NAME…``, ``pod NAME…`` or ``pod/NAME…``."""
     return [bare_name(word) for word in (words[1:] if words and words[0] in POD_KIND_NAMES else words)]
-
-
-POD_KIND_NAMES = ("pods", "pod", "po")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.cli import asking
 from trikubelet.cli.client import AgentObjects
+from trikubelet.cli.options import DEFAULT_NAMESPACE
 from trikubelet.core.kubectl.pod_row import ended_word
 from trikubelet.core.names import with_ephemeral
 
@@ -46,7 +47,7 @@ def problem_of(pod: Pod, container: str) -> str:
     if state is not None and state.running is not None:
         return ""
     how, more = state_of(status)
-    here = [] if meta.namespace == asking.DEFAULT_NAMESPACE else ["-n", meta.namespace]
+    here = [] if meta.namespace == DEFAULT_NAMESPACE else ["-n", meta.namespace]
     if more == "describe":
         command = ["describe", "pod", meta.name, *here]
     else:

@@ -14,6 +14,8 @@ import msgspec
 
 from trikubelet.cli import asking
 from trikubelet.cli.describe.image import image_cells
+from trikubelet.cli.kind_names import KIND_NAMES
+from trikubelet.cli.options import DEFAULT_NAMESPACE
 from trikubelet.core.kubectl import event_row, node_row, pod_row
 from trikubelet.core.kubectl.fields import EVENT_FIELDS, NODE_FIELDS, POD_FIELDS
 
@@ -75,7 +77,7 @@ async def _events(agent: AgentClient) -> Sequence[Listed]:
 
 def _listed_event(event: Event) -> Listed:
     cells = event_row.event_cells(event, asking.now_ns())
-    namespace = event.metadata.namespace or asking.DEFAULT_NAMESPACE
+    namespace = event.metadata.namespace or DEFAULT_NAMESPACE
     about = f"{event.involved_object.kind.lower()}/{event.involved_object.name}"
     return Listed(event.metadata.name, cells, event, namespace, about=about)
 
@@ -117,11 +119,11 @@ def _listed_volume(pod: Pod, volume: Volume, states: Mapping[str, str]) -> Liste
 
 
 PODS: Final = Kind(
-    "pod", asking.POD_KIND_NAMES, pod_row.COLUMNS, _pods, pod_row.WIDE_COLUMNS, namespaced=True, fields=POD_FIELDS
+    "pod", KIND_NAMES["pod"], pod_row.COLUMNS, _pods, pod_row.WIDE_COLUMNS, namespaced=True, fields=POD_FIELDS
 )
 EVENTS: Final = Kind(
     "event",
-    ("events", "event", "ev"),
+    KIND_NAMES["event"],
     event_row.COLUMNS,
     _events,
     event_row.WIDE_COLUMNS,
@@ -130,10 +132,10 @@ EVENTS: Final = Kind(
 )
 KINDS: Final = (
     PODS,
-    Kind("node", ("nodes", "node", "no"), node_row.COLUMNS, _nodes, node_row.WIDE_COLUMNS, fields=NODE_FIELDS),
+    Kind("node", KIND_NAMES["node"], node_row.COLUMNS, _nodes, node_row.WIDE_COLUMNS, fields=NODE_FIELDS),
     EVENTS,
-    Kind("image", ("images", "image"), ("REPOSITORY", "TAG", "IMAGE ID", "SIZE"), _images, ("PINNED",)),
-    Kind("volume", ("volumes", "volume"), ("POD", "NAME", "KIND", "STATE"), _volumes, namespaced=True),
+    Kind("image", KIND_NAMES["image"], ("REPOSITORY", "TAG", "IMAGE ID", "SIZE"), _images, ("PINNED",)),
+    Kind("volume", KIND_NAMES["volume"], ("POD", "NAME", "KIND", "STATE"), _volumes, namespaced=True),
 )
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.terminal import in_a_cell, in_lines, shortened
-from trikubelet.cli.verbs import VERBS, runner
+from trikubelet.cli.verbs import VERBS, parser_of, runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,9 +46,9 @@ def _dispatch(arguments: list[str]) -> int:
         case ["--version", *_]:
             return _said(partial(_verb, "version", []))
         case ["help", "agent", *_]:
-            return _said(partial(_agent, ["--help"]))
+            return _said(_flags)
         case ["help", verb, *_] if verb in VERBS:
-            return _said(partial(_verb, verb, ["--help"]))
+            return _said(partial(_help, verb))
         case ["help", word, *_] if not word.startswith("-"):
             return _unknown(word)
         case ["help", *_] | ["-h"]:
@@ -92,14 +92,15 @@ def give_standard_files() -> None:
 
 
 def overview() -> str:
-    """What can be said, in a few lines."""
+    """The usage and all commands, in a few lines."""
     width = max(map(len, VERBS)) + 2
     verbs = "\n".join(f"  {verb:{width}}{what}" for verb, what in VERBS.items())
     return (
         "trikubelet runs the pods of this machine, from manifests or for an API server.\n\n"
-        "  trikubelet FLAGS              run the agent; `trikubelet help agent` lists the flags\n"
-        "  trikubelet VERB …             ask about it; `trikubelet help VERB` tells more\n\n"
-        f"Verbs:\n{verbs}"
+        "Usage:\n"
+        "  trikubelet FLAGS       run the agent; `trikubelet help agent` lists the flags\n"
+        "  trikubelet COMMAND …   run a command; `trikubelet help COMMAND` explains it, with examples\n\n"
+        f"Commands:\n{verbs}"
     )
 
 
@@ -113,11 +114,26 @@ def _overview(*, and_flags: bool = False) -> int:
     print(overview())
     if and_flags:
         print()
-        return _agent(["--help"])
+        return _flags()
+    return 0
+
+
+def _flags() -> int:
+    """The help of the agent's flags. It loads nothing of the agent; behind another flag ``--help`` does."""
+    from trikubelet.app.flag_help import build_parser  # noqa: PLC0415 - most words need no flags
+
+    print(build_parser().format_help())
+    return 0
+
+
+def _help(verb: str) -> int:
+    parser_of(verb).print_help()
     return 0
 
 
 def _verb(verb: str, arguments: list[str]) -> int:
+    if arguments in (["--help"], ["-h"]):
+        return _help(verb)
     return runner(verb)(arguments)
 
 
@@ -193,15 +209,16 @@ def _verb_behind_flags(arguments: Sequence[str]) -> str | None:
 
 def _misplaced(verb: str) -> int:
     print(
-        f'error: "{verb}" stands behind a flag: the verb comes first (trikubelet {verb} …)',
+        f'error: the command "{verb}" must come before its flags (trikubelet {verb} …)',
         file=sys.stderr,
     )
     return EXIT_MISUNDERSTOOD
 
 
 def _unknown(word: str) -> int:
-    from trikubelet.model.faults import nearest  # noqa: PLC0415
+    from trikubelet.cli.habits import hint  # noqa: PLC0415 - only for a mistake
 
-    remedy = nearest(word, [*VERBS, "help"]) or "`trikubelet help` lists the verbs"
-    print(f'error: "{word}" is no verb of trikubelet ({remedy})', file=sys.stderr)
+    print(
+        f'error: unknown command "{in_a_cell(word)}" for "trikubelet" ({hint(word, [*VERBS, "help"])})', file=sys.stderr
+    )
     return EXIT_MISUNDERSTOOD

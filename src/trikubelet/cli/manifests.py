@@ -23,12 +23,6 @@ if TYPE_CHECKING:
     from trikubelet.cli.manifest_directory import Change
 
 
-def add_directory_options(parser: argparse.ArgumentParser) -> None:
-    """``--to`` and those that find the agent."""
-    parser.add_argument("--to", metavar="DIR", help="the directory of manifests (default: the running agent's)")
-    asking.add_agent_options(parser)
-
-
 def directory(args: argparse.Namespace) -> tuple[str, str]:
     """Where manifests lie, and the node's name. Raises CommandFailed where nobody says which, or it is a file."""
     if args.to:

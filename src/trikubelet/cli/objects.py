@@ -42,7 +42,9 @@ class Output:
 
 
 def read_output(said: str) -> Output:
-    """The value of ``-o``, for argparse."""
+    """The value of ``-o``, for argparse; an empty one is a table."""
+    if not said:
+        return Output(TABLE)
     form, equals, rest = said.partition("=")
     if form in _FORMS and not equals:
         return Output(form)

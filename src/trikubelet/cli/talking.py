@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 ATTACH: Final = "attach"
 
 
-def add_talking_options(parser: argparse.ArgumentParser) -> None:
-    """``POD``, ``-c``, ``-i``, ``-t``, and where all that is."""
-    parser.add_argument("pod", metavar="POD", help="which")
-    parser.add_argument("-c", "--container", default="", metavar="NAME", help="default: the pod's first container")
-    parser.add_argument("-i", "--stdin", action="store_true", help="let it read what this command reads")
-    parser.add_argument("-t", "--tty", action="store_true", help="with a terminal")
-    asking.add_namespace_option(parser)
-    asking.add_agent_options(parser)
-
-
 async def talk(args: argparse.Namespace, way: str, command: Sequence[str] = ()) -> int:
     """Talk until the process ends; its exit code. ``way``: ``exec`` or ``attach``. Raises CommandFailed."""
     agent = asking.agent_of(args)

@@ -11,25 +11,21 @@ its pod.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from trikubelet.cli import asking
-from trikubelet.cli.arguments import valid_selector
 from trikubelet.cli.failed import CommandFailed, Misunderstood
+from trikubelet.cli.kind_names import ALL
 from trikubelet.cli.kinds import EVENTS, KINDS, PODS, kind_of
 from trikubelet.core.kubectl.fields import holds
 from trikubelet.model.faults import nearest
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from trikubelet.cli.kinds import Kind, Listed
     from trikubelet.core.selectors import FieldTerm, Selector
-
-
-ALL: Final = "all"
-"""kubectl's name for a set of kinds, of which a node has pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,36 +78,6 @@ def _is_called(one: Listed, name: str) -> bool:
 
 def _is_about(one: Listed, name: str) -> bool:
     return bool(one.about) and one.about.partition("/")[2] == name
-
-
-class _KindNames(tuple[str, ...]):
-    """Every name of a kind, as it is offered and completed. ``read_things`` refuses others."""
-
-    __slots__ = ()
-
-    def __contains__(self, _: object) -> bool:
-        return True
-
-
-def add_things_arguments(parser: argparse.ArgumentParser, kinds: Iterable[str], help_: str, about_names: str) -> None:
-    """The kinds and names. ``kinds``: what to call the kinds."""
-    names = _KindNames([*(name for kind in KINDS for name in kind.names), ALL])
-    parser.add_argument("kind", choices=names, metavar="|".join(kinds), help=help_)
-    # The default keeps argparse from requiring a name.
-    parser.add_argument("names", nargs="*", default=[], metavar="NAME", help=about_names)
-
-
-def add_selection_options(parser: argparse.ArgumentParser) -> None:
-    """``-l``, ``-A`` and ``-n``."""
-    parser.add_argument(
-        "-l",
-        "--selector",
-        type=valid_selector,
-        metavar="LABELS",
-        help="only things with such labels: a=b,c!=d,e in (f,g)",
-    )
-    parser.add_argument("-A", "--all-namespaces", action="store_true", help="of every namespace")
-    asking.add_namespace_option(parser)
 
 
 def read_things(args: argparse.Namespace) -> tuple[Wanted, ...]:

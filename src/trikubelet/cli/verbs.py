@@ -1,70 +1,71 @@
-"""The one table of verbs: what can be said, in the order the help has it, and where each verb's arguments and work are.
+"""The one table of verbs, in the order of the help, and where each verb's arguments and work are.
 
 ``main`` speaks by it; ``help``, ``completion`` and ``man`` are made of it and of the verbs' parsers, so that none of
-them can be forgotten. A new verb is a line in ``VERBS`` and a module of ``cli/commands`` with ``parser()`` and
-``run(argv) -> int``. Modules are imported when they are needed: ``get pods`` does not wait for what only others need.
+them can be forgotten. A new verb is a line in ``VERBS``, a module of ``cli/words`` with ``parser()`` and a module of
+``cli/commands`` with ``run(argv) -> int``. Modules are imported when they are needed: ``get pods`` does not wait for
+what only others need.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
+    from trikubelet.cli.arguments import Parser
+
 VERBS: Final = {
-    "get": "pods, the node, events, images and volumes, as tables or objects",
-    "describe": "all about a pod, the node, an event, an image or a volume",
-    "logs": "what a container wrote",
-    "wait": "until pods are ready, ended or gone",
-    "apply": "put manifests where the agent finds them, once they have no fault",
-    "delete": "take manifests away, and their pods with them",
-    "top": "what pods, or the node, use of processors and memory",
-    "exec": "a command in a container",
-    "attach": "to a container's own process",
-    "port-forward": "local ports to ports of a pod",
-    "cp": "files to or out of a container",
-    "restart": "containers of a pod, with their hooks and their grace",
-    "run": "one pod to its end, without an agent; ends with its exit code",
-    "reset": "end every pod of this node, which is given up",
-    "validate": "find every fault of manifest files; needs no agent",
-    "doctor": "what is wrong with this node, and how to mend it",
-    "config": "the configuration that holds, and where each value was given",
-    "kubeconfig": "how kubectl asks this node, where the agent lets it",
-    "completion": "words for the Tab key of bash, zsh or fish",
-    "man": "this program's manual page",
-    "fake-runtime": "a container runtime without containers, for trying and measuring agents",
-    "hollow": "many nodes in one process, whose containers only pretend, for testing schedulers and control planes",
-    "bench": "the relist beside upstream's and others, measured",
-    "version": "which trikubelet this is",
+    "get": "list pods, the node, events, images or volumes",
+    "describe": "show everything about a pod, the node, an event, an image or a volume",
+    "logs": "print the logs of a container",
+    "wait": "wait until pods are ready, have ended or are gone",
+    "apply": "add or replace manifests, which the agent then runs",
+    "delete": "remove manifests, whose pods the agent then stops",
+    "top": "show the CPU and memory that pods or the node use",
+    "exec": "run a command in a container",
+    "attach": "connect to the main process of a container",
+    "port-forward": "forward local ports to ports of a pod",
+    "cp": "copy files to or from a container",
+    "restart": "restart the containers of a pod",
+    "run": "run one pod until it ends, without a running agent",
+    "reset": "stop and remove all pods of this node",
+    "validate": "check manifests; needs no agent",
+    "doctor": "find problems of this node, and how to fix them",
+    "config": "show the effective configuration, and where each value comes from",
+    "kubeconfig": "print a kubeconfig with which kubectl reads from the agent",
+    "completion": "print a completion script for bash, zsh or fish",
+    "man": "print the manual page",
+    "fake-runtime": "serve a container runtime that only simulates containers, to try and measure agents",
+    "hollow": "run many simulated nodes in one process, to test schedulers and control planes",
+    "bench": "measure the relist next to upstream's and others",
+    "version": "print the version",
 }
 
 EXIT_CODES: Final = {
     "every verb": {
-        "0": "done",
-        "1": "it could not be done, and why is the last line on standard error",
-        "2": "the words were not understood",
+        "0": "success",
+        "1": "failure; the last line on standard error gives the reason",
+        "2": "invalid usage",
         "130": "interrupted",
     },
-    "attach": {"N": "that of the container's process"},
-    "doctor": {"1": "something is wrong", "3": "nothing but warnings"},
-    "exec": {"N": "that of the command"},
-    "run": {"N": "that of the first container that failed", "124": "its time was over, and it was stopped"},
+    "attach": {"N": "exit code of the container's process"},
+    "doctor": {"1": "errors were found", "3": "only warnings were found"},
+    "exec": {"N": "exit code of the command"},
+    "run": {"N": "exit code of the first container that failed", "124": "the timeout expired; the pod was stopped"},
     "the agent": {
         "0": "it was asked to end",
-        "1": "it did not start, could not go on, or was ended at once by a second signal, and why is the last line on "
-        "standard error",
+        "1": "it did not start, could not continue, or a second signal ended it at once; the last line on standard "
+        "error gives the reason",
     },
 }
-"""What is ended with, by who ends; a verb has those of every verb besides."""
+"""The exit codes. A verb has those of every verb, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One flag or argument of a verb, as its parser has it. ``names`` is empty for an argument; ``value`` what stands
     for the value, empty for a switch; ``choices`` all it may be, where they are known."""
 
@@ -76,18 +77,18 @@ class Option:
 
 def runner(verb: str) -> Callable[[Sequence[str]], int]:
     """What carries a verb out."""
-    run: Callable[[Sequence[str]], int] = _module(verb).run
+    run: Callable[[Sequence[str]], int] = _module("commands", verb).run
     return run
 
 
-def parser_of(verb: str) -> argparse.ArgumentParser:
+def parser_of(verb: str) -> Parser:
     """The parser of a verb's arguments."""
-    made: argparse.ArgumentParser = _module(verb).parser()
+    made: Parser = _module("words", verb).parser()
     return made
 
 
-def _module(verb: str) -> ModuleType:
-    return import_module(f"trikubelet.cli.commands.{verb.replace('-', '_')}")
+def _module(package: str, verb: str) -> ModuleType:
+    return import_module(f"trikubelet.cli.{package}.{verb.replace('-', '_')}")
 
 
 def options(parser: argparse.ArgumentParser) -> list[Option]:

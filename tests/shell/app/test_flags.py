@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from trikubelet.app.flag_help import build_parser
 from trikubelet.app.flag_table import FLAGS, Form
-from trikubelet.app.flags import AgentFlags, build_parser, parse_agent_flags
+from trikubelet.app.flags import AgentFlags, parse_agent_flags
 from trikubelet.core.configuration import FieldSetting
 from trikubelet.core.document import Document
 from trikubelet.core.structure import examine
@@ -50,7 +51,7 @@ def test_a_switch_is_written_as_in_go(word: str, value: bool) -> None:
 
 
 def test_a_switch_takes_no_value_behind_a_space() -> None:
-    assert ["false: unknown argument (the agent takes only flags)"] == faults_of("--register-node", "false")
+    assert ["false: unexpected argument (the agent takes only flags)"] == faults_of("--register-node", "false")
 
 
 def test_flags_behind_a_stray_word_are_read() -> None:
@@ -132,13 +133,14 @@ def test_all_faults_come_at_once_with_the_nearest_names() -> None:
         '--max-pod: unknown flag (did you mean "--max-pods"?)',
         "--nope: unknown flag (`trikubelet help agent` lists them)",
         '-kubeconfig: unknown flag (did you mean "--kubeconfig"?)',
-        "--config: needs a value (write --config=PATH)",
-        "--port: 'x' is not a whole number (write --port=N)",
-        "--register-node: 'maybe' is not true or false (write --register-node=true|false)",
-        "--kube-reserved: 'cpu' is not a key and a value, KEY=VALUE (write --kube-reserved=K=V,K=V)",
-        "--register-with-taints: 'a' is not a taint, KEY=VALUE:EFFECT "
+        "--config: missing argument (write --config=PATH)",
+        "--port: invalid value: 'x' is not a whole number (write --port=N)",
+        "--register-node: invalid value: 'maybe' is not true or false (write --register-node=true|false)",
+        "--kube-reserved: invalid value: 'cpu' is not a key and a value, KEY=VALUE (write --kube-reserved=K=V,K=V)",
+        "--register-with-taints: invalid value: 'a' is not a taint, KEY=VALUE:EFFECT "
         "(write --register-with-taints=KEY=VALUE:EFFECT,…)",
-        "--feature-gates: missing bool value for A: write A=true or A=false (write --feature-gates=NAME=true|false,…)",
+        "--feature-gates: invalid value: missing bool value for A: write A=true or A=false "
+        "(write --feature-gates=NAME=true|false,…)",
     ] == faults_of(
         "--max-pod=3", "--nope", "-kubeconfig=/x", "--port=x", "--register-node=maybe", "--kube-reserved=cpu",
         "--register-with-taints=a", "--feature-gates=A", "--config",

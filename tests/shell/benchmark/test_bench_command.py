@@ -176,11 +176,17 @@ def test_a_run_names_the_trees_of_what_it_measured_but_for_those_that_were_edite
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["relist", "--pods", "0"], "argument --pods: '0' is not a whole number from 1 to 100000"),
-        (["relist", "--churn", "2"], "argument --churn: '2' is not a fraction from 0 to 1, such as 0.01"),
-        (["relist", "--status-latency", "x"], "argument --status-latency: 'x' is not a duration"),
-        (["relist", "--mode", "bytes,air"], "argument --mode: 'air' is not one of bytes, socket, unary, streamed"),
-        (["relist", "--peers", "docker"], "argument --peers: 'docker' is not one of ours, upstream, port, pure"),
+        (["relist", "--pods", "0"], "invalid value for --pods: '0' is not a whole number from 1 to 100000"),
+        (["relist", "--churn", "2"], "invalid value for --churn: '2' is not a fraction from 0 to 1, such as 0.01"),
+        (["relist", "--status-latency", "x"], "invalid value for --status-latency: 'x' is not a duration"),
+        (
+            ["relist", "--mode", "bytes,air"],
+            "invalid value for --mode: 'air' is not one of bytes, socket, unary, streamed",
+        ),
+        (
+            ["relist", "--peers", "docker"],
+            "invalid value for --peers: 'docker' is not one of ours, upstream, port, pure",
+        ),
         (["relist", "--grid", "full", "--pods", "5"], "--grid says which cells already; leave out --pods"),
         (
             ["relist", "--from", "nowhere.json", "--churn", "0", "--pods", "5", "--rounds", "3"],
@@ -190,16 +196,16 @@ def test_a_run_names_the_trees_of_what_it_measured_but_for_those_that_were_edite
         (["relist", "--from", "nowhere.json"], "error: --from: nowhere.json: No such file or directory"),
         (["relist", "--compare", "nowhere.json"], "error: --compare: nowhere.json: No such file or directory"),
         (["relist", "--output", "/none/a", "--pods", "1"], "error: --output: /none/a: No such file or directory"),
-        (["relist", "--peers", "port,ours,port"], "argument --peers: port is named twice"),
+        (["relist", "--peers", "port,ours,port"], "invalid value for --peers: port is named twice"),
         (
             ["relist", "--peers", "port", "--peers", "ours"],
-            "argument --peers: is there twice; write its list with commas",
+            "flag --peers is given twice: write its list with commas",
         ),
         (
             ["relist", "--pods", "1,100000", "--containers-per-pod", "3"],
             "--pods 100000 with --containers-per-pod 3: 300000 containers, and of lists of more than 262144 ",
         ),
-        (["fast"], "argument what: invalid choice: 'fast'"),
+        (["fast"], 'invalid value "fast" for what (one of relist)'),
     ],
     ids=" ".join,
 )

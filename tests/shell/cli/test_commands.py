@@ -451,7 +451,7 @@ def test_what_is_wrong_with_a_flag_of_logs_is_reported_by_the_flags_name(
     capsys: pytest.CaptureFixture[str], said: str, flag: str
 ) -> None:
     assert 2 == main(["logs", "web-n1", flag])
-    assert capsys.readouterr().err.startswith(f"error: argument {said}")
+    assert capsys.readouterr().err.startswith(f"error: invalid value for {said}")
 
 
 def test_logs_have_one_beginning(capsys: pytest.CaptureFixture[str]) -> None:
@@ -539,7 +539,7 @@ async def test_a_bounded_number_of_logs_is_followed(tmp_path: Path, capsys: pyte
     [
         ("only a selector (-l) or a POD name is allowed", ["web", "-l", "app=a"]),
         ("expected POD or -l SELECTOR", []),
-        ("argument --max-log-requests: '0' is not a whole number from 1 to 50", ["web", "--max-log-requests=0"]),
+        ("invalid value for --max-log-requests: '0' is not a whole number from 1 to 50", ["web", "--max-log-requests=0"]),
     ],
 )
 def test_logs_are_of_a_pod_or_of_selected_pods(capsys: pytest.CaptureFixture[str], why: str, words: list[str]) -> None:
@@ -642,7 +642,7 @@ def test_an_agent_that_runs_and_the_flags_of_one_that_would_are_not_asked_about_
     verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert 2 == main([*verb.split(), "--socket=/a", "--", "--standalone"])
-    assert "error: --socket=/a asks an agent that runs, and flags behind -- are of one" in capsys.readouterr().err
+    assert "error: --socket=/a asks a running agent, and the flags after -- describe one" in capsys.readouterr().err
 
 
 def test_where_nobody_listens_at_a_socket_that_was_named_the_doctor_looks_at_nothing_else(

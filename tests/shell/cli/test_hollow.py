@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("words", "flags"),
     [
-        ("the following arguments are required: --nodes", ["--kubeconfig=x"]),
-        ("one of the arguments --kubeconfig --bootstrap-kubeconfig is required", ["--nodes=2"]),
-        ("not allowed with argument", ["--nodes=2", "--kubeconfig=x", "--bootstrap-kubeconfig=y"]),
-        ("argument --nodes: '0' is not a whole number from 1 to 5000", ["--nodes=0", "--kubeconfig=x"]),
-        ("argument --memory: '0' is not more than 0 bytes", ["--nodes=1", "--kubeconfig=x", "--memory=0"]),
+        ("missing argument: --nodes", ["--kubeconfig=x"]),
+        ("missing flag: one of --kubeconfig --bootstrap-kubeconfig", ["--nodes=2"]),
+        ("exclude each other", ["--nodes=2", "--kubeconfig=x", "--bootstrap-kubeconfig=y"]),
+        ("invalid value for --nodes: '0' is not a whole number from 1 to 5000", ["--nodes=0", "--kubeconfig=x"]),
+        ("invalid value for --memory: '0' is not more than 0 bytes", ["--nodes=1", "--kubeconfig=x", "--memory=0"]),
         ("--kubeconfig: /no/such: cannot be read: No such file", ["--nodes=2", "--kubeconfig=/no/such"]),
         ("--hostname-override is not for hollow nodes", ["--nodes=2", "--kubeconfig=x", "--hostname-override=a"]),
         ("--hostname-override is not for hollow nodes", ["--nodes=2", "--kubeconfig=x", "--hostname_override", "a"]),

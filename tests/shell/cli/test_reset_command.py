@@ -91,7 +91,7 @@ def test_without_one_the_pods_of_the_default_root_directory_end(tmp_path: Path, 
     [
         (["--root-dir={}", "--", "--root-dir=/b"], "--root-dir={} stands before --, and --root-dir=/b behind it"),
         (["--", "--root-dir={}", "--version"], "--version asks the agent about itself and starts none: leave it out"),
-        (["--", "--root-dir"], "--root-dir: needs a value"),
+        (["--", "--root-dir"], "--root-dir: missing argument"),
         (["--", "--root-dri={}"], "--root-dri: unknown flag"),
     ],
 )

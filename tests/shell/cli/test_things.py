@@ -209,7 +209,7 @@ async def test_describe_selects_by_labels_and_describes_several_kinds(
         ),
         ("custom-columns format specified but no custom columns given", "get pods -o custom-columns"),
         ("custom-columns: unexpected custom-columns spec: A,", "get pods -o custom-columns=A"),
-        ("argument --sort-by: unexpected path string", "get pods --sort-by={.a"),
+        ("invalid value for --sort-by: unexpected path string", "get pods --sort-by={.a"),
         ("you may only specify a single resource type to watch", "get pods,nodes -w"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trikubelet.app.flags import build_parser
+from trikubelet.app.flag_help import build_parser
 from trikubelet.cli import commands
 from trikubelet.cli.main import main
 from trikubelet.cli.verbs import VERBS, options, parser_of, runner
@@ -56,7 +56,7 @@ def test_completion_knows_every_verb_and_every_flag(capsys: pytest.CaptureFixtur
         ({"get", "help"}, ["", ""][:1]),
         ({"completion", "config"}, ["co"]),
         ({"--output"}, ["get", "--out"]),
-        ({"images", "image"}, ["get", "im"]),
+        ({"images"}, ["get", "im"]),
         ({"bash"}, ["completion", "b"]),
         ({"port-forward"}, ["help", "port"]),
         ({"--standalone"}, ["--stand"]),

@@ -7,33 +7,14 @@ whatever this one is called.
 
 from __future__ import annotations
 
-import argparse
 import os
 from typing import TYPE_CHECKING
 
 from trikubelet.cli import manifests
-from trikubelet.cli.arguments import Parser
+from trikubelet.cli.words.apply import parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``apply``."""
-    made = Parser(
-        prog="trikubelet apply",
-        description="Put manifests into the agent's directory, once they have no fault. With a fault nothing is done.",
-    )
-    made.add_argument(
-        "-f",
-        "--filename",
-        action="append",
-        required=True,
-        metavar="FILE",
-        help="a manifest, a directory of them, or - for standard input; may be repeated",
-    )
-    manifests.add_directory_options(made)
-    return made
 
 
 def run(argv: Sequence[str]) -> int:

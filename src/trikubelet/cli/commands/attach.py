@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 from trikubelet.cli import interruptible
-from trikubelet.cli.arguments import Parser
-from trikubelet.cli.talking import ATTACH, add_talking_options, talk
+from trikubelet.cli.talking import ATTACH, talk
+from trikubelet.cli.words.attach import parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``attach``."""
-    made = Parser(
-        prog="trikubelet attach",
-        description="See what a container's own process writes from now on and, with -i, let it read what you write.",
-    )
-    add_talking_options(made)
-    return made
 
 
 def run(argv: Sequence[str]) -> int:

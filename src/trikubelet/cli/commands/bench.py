@@ -13,7 +13,7 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -21,7 +21,7 @@ from trikubelet import __version__
 from trikubelet.benchmark.goals import HEADINGS as GOAL_HEADINGS
 from trikubelet.benchmark.goals import goal_cells, goal_rows
 from trikubelet.benchmark.grid import full_grid, grid, in_order
-from trikubelet.benchmark.lineup import PEERS, lineup
+from trikubelet.benchmark.lineup import lineup
 from trikubelet.benchmark.machine import this_machine
 from trikubelet.benchmark.measure import Rules, measure
 from trikubelet.benchmark.plot import PlotsMissing, can_draw, draw
@@ -29,10 +29,9 @@ from trikubelet.benchmark.process import ProgramEnded
 from trikubelet.benchmark.progress import Progress
 from trikubelet.benchmark.results import OURS, Run, read_run, write_run
 from trikubelet.benchmark.table import COMPARED, HEADINGS, as_text, compared, rows
-from trikubelet.cli.arguments import Parser
 from trikubelet.cli.failed import CommandFailed, Misunderstood
+from trikubelet.cli.words.bench import parser
 from trikubelet.core.relist_twin import ITEMS_MAX
-from trikubelet.fake.control import read_fraction, read_latency
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,50 +43,13 @@ if TYPE_CHECKING:
 HERE: Final = Path(__file__).parent
 EXIT_STOPPED: Final = 130
 """As of a program that SIGINT ended; SIGTERM stops a run in the same way."""
-_MODES: Final = ("bytes", "socket", "unary", "streamed")
 _CELL_FLAGS: Final = ("pods", "containers_per_pod", "mode", "churn", "status_latency")
 _HOW_WORDS: Final = ("peers", "rounds", "seed")
 _MEASURED: Final = ("rust/relist/src", "src/trikubelet/pleg")
-_PODS_MAX: Final = 100_000
-_CONTAINERS_PER_POD_MAX: Final = 100
 _GRIDS: Final[dict[str, Callable[[], list[Cell]]]] = {
     "goals": goal_cells,
     "full": lambda: in_order([*full_grid(), *goal_cells()]),
 }
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``bench``."""
-    made = Parser(
-        prog="trikubelet bench",
-        description="Measure the relist side by side with upstream's own and two in Python. What counts are the ratios "
-        "of the least times; the rest tells how quiet the machine was.",
-        epilog="Lists are written with commas: --pods 110,1000 --churn 0,0.01. Any of the flags about cells measures "
-        "every combination of them instead of a grid; those not given have one value.",
-        allow_abbrev=False,
-    )
-    rules = Rules()
-    made.add_argument("what", choices=["relist"], help="what to measure")
-    cells = made.add_argument_group("which cells")
-    add = cells.add_argument
-    add("--grid", choices=list(_GRIDS), help="the cells of the goals (default), or all; a full run takes 45 minutes")
-    add("--pods", **_list(_whole(_PODS_MAX)), metavar="N,…", help="default: 1000")
-    add("--containers-per-pod", **_list(_whole(_CONTAINERS_PER_POD_MAX)), metavar="N,…", help="default: 2")
-    add("--churn", **_list(_fraction), metavar="F,…", help="fraction of the pods that changes (default: 0.01)")
-    add("--status-latency", **_list(_latency), metavar="DURATION,…", help="of each status call (default: 0)")
-    add("--mode", **_list(_one_of(_MODES)), metavar="MODE,…", help=f"of {', '.join(_MODES)} (default: bytes,socket)")
-    how = made.add_argument_group("how")
-    add = how.add_argument
-    add("--peers", **_list(_one_of(PEERS)), default=list(PEERS), metavar="NAME,…", help=f"of {', '.join(PEERS)}")
-    add("--rounds", type=_whole(10_000), default=rules.rounds_max, metavar="N", help="at most (default: %(default)s)")
-    add("--seed", type=int, default=rules.seed, metavar="N", help="of the made-up pods (default: %(default)s)")
-    out = made.add_argument_group("what comes of it")
-    add = out.add_argument
-    add("--from", dest="source", type=Path, metavar="FILE", help="measure nothing: take the results of another run")
-    add("--output", type=Path, metavar="FILE", help="write the results as JSON")
-    add("--compare", type=Path, metavar="FILE", help="compare with the results of another run")
-    add("--plot", type=Path, metavar="NAME", help="draw NAME.svg and NAME.png (needs the extra: trikubelet[bench])")
-    return made
 
 
 def run(argv: Sequence[str]) -> int:
@@ -261,67 +223,3 @@ def _git(*words: str) -> str:
     except OSError:
         return ""
     return done.stdout.strip()
-
-
-# ---- what flags say ----
-
-
-class _Once(argparse.Action):
-    """A list is said once: of two the last would count, and who says two means both."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, flag: str | None = None
-    ) -> None:
-        """See ``argparse``."""
-        if getattr(namespace, self.dest) is not self.default:
-            parser.error(f"argument {flag}: is there twice; write its list with commas")
-        setattr(namespace, self.dest, values)
-
-
-class _ListArguments(TypedDict):
-    action: type[argparse.Action]
-    type: Callable[[str], list[object]]
-
-
-def _list(read: Callable[[str], object]) -> _ListArguments:
-    """A flag with a list, as arguments of ``add_argument``; argparse shows the message of no other error."""
-
-    def reading(said: str) -> list[object]:
-        found = [read(word) for word in said.split(",")]
-        if twice := [word for word in found if found.count(word) > 1]:
-            raise argparse.ArgumentTypeError(f"{twice[0]} is named twice")
-        return found
-
-    return {"action": _Once, "type": reading}
-
-
-def _whole(most: int) -> Callable[[str], int]:
-    def read(said: str) -> int:
-        if not (said.isascii() and said.isdecimal() and 0 < int(said) <= most):
-            raise argparse.ArgumentTypeError(f"{said!r} is not a whole number from 1 to {most}")
-        return int(said)
-
-    return read
-
-
-def _one_of(words: Sequence[str]) -> Callable[[str], str]:
-    def read(said: str) -> str:
-        if said not in words:
-            raise argparse.ArgumentTypeError(f"{said!r} is not one of {', '.join(words)}")
-        return said
-
-    return read
-
-
-def _fraction(said: str) -> float:
-    try:
-        return read_fraction(said)
-    except ValueError as wrong:
-        raise argparse.ArgumentTypeError(str(wrong)) from None
-
-
-def _latency(said: str) -> float:
-    try:
-        return read_latency(said)
-    except ValueError as wrong:
-        raise argparse.ArgumentTypeError(str(wrong)) from None

@@ -5,12 +5,11 @@ The script knows verbs, flags and fixed choices by itself; the names of pods it 
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.app.flags import build_parser
-from trikubelet.cli.arguments import Parser
+from trikubelet.app.flag_help import build_parser
 from trikubelet.cli.verbs import VERBS, options, parser_of
+from trikubelet.cli.words.completion import parser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,20 +22,6 @@ _POD_WORDS: Final = ("POD", "NAME", "pod NAME")
 _FILE_WORDS: Final = ("FILE", "DIR", "PATH", "COMMAND", "[[NAMESPACE/]POD:]PATH")
 """The same of one that may be a file."""
 _NO_FILES: Final = "compopt +o default 2>/dev/null || :"
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``completion``."""
-    made = Parser(
-        prog="trikubelet completion",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Print a script that makes the Tab key know this program.",
-        epilog="  bash:  source <(trikubelet completion bash)\n"
-        "  zsh:   trikubelet completion zsh > a file _trikubelet in a directory of $fpath\n"
-        "  fish:  trikubelet completion fish > ~/.config/fish/completions/trikubelet.fish",
-    )
-    made.add_argument("shell", choices=tuple(_SCRIPTS), help="which shell's")
-    return made
 
 
 def run(argv: Sequence[str]) -> int:

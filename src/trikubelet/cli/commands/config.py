@@ -10,9 +10,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from trikubelet.cli import asking, blocking
-from trikubelet.cli.arguments import Parser
 from trikubelet.cli.objects import as_yaml
+from trikubelet.cli.options import refuse_socket_beside_flags, split_flags
 from trikubelet.cli.tables import Table
+from trikubelet.cli.words.config import parser
 from trikubelet.core.field_path import path_of
 
 if TYPE_CHECKING:
@@ -24,26 +25,11 @@ if TYPE_CHECKING:
 DEFAULT = "default"
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``config``."""
-    made = Parser(
-        prog="trikubelet config",
-        usage="trikubelet config view [-o json|yaml] [--given] [-- agent's flags]",
-        description="Show the configuration that holds on this node, and where each value was given: of the agent that "
-        "runs, or of one that would be started with the flags behind --.",
-    )
-    made.add_argument("what", choices=("view",), help="show it")
-    made.add_argument("-o", "--output", choices=("json", "yaml"), help="as a KubeletConfiguration file has it")
-    made.add_argument("--given", action="store_true", help="only what somebody gave, without the defaults")
-    asking.add_agent_options(made)
-    return made
-
-
 def run(argv: Sequence[str]) -> int:
     """Carry out ``config``; the exit code. Raises CommandFailed."""
-    arguments, flags = asking.split_flags(argv)
+    arguments, flags = split_flags(argv)
     args = parser().parse_args(arguments)
-    asking.refuse_socket_beside_flags(args, flags)
+    refuse_socket_beside_flags(args, flags)
     note = blocking.run(_asked, args) if flags is None else _computed(flags, args.root_dir)
     if args.output is not None:
         _print_file(note, args)

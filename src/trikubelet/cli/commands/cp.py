@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import trio
 
 from trikubelet.cli import archive, asking, interruptible
-from trikubelet.cli.arguments import Parser
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.remote_process import RemoteProcess
 from trikubelet.cli.talking import conversation
+from trikubelet.cli.words.cp import parser
 from trikubelet.model.runtime import StandardStreams
 
 if TYPE_CHECKING:
@@ -36,19 +36,6 @@ class Place(NamedTuple):
     namespace: str
     pod: str
     path: str
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``cp``."""
-    made = Parser(
-        prog="trikubelet cp", description="Copy files and directories to or out of a container, which needs tar."
-    )
-    for name in ("source", "destination"):
-        made.add_argument(name, metavar="[[NAMESPACE/]POD:]PATH", help=f"the {name}")
-    made.add_argument("-c", "--container", default="", metavar="NAME", help="default: the pod's first container")
-    asking.add_namespace_option(made)
-    asking.add_agent_options(made)
-    return made
 
 
 def read_place(said: str, namespace: str) -> Place:

@@ -5,37 +5,16 @@ A file that defines more than was named is left alone. ``trikubelet wait --for=d
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 from trikubelet.cli import asking, manifests
-from trikubelet.cli.arguments import Parser
 from trikubelet.cli.failed import Misunderstood
 from trikubelet.cli.kinds import PODS, kind_of
 from trikubelet.cli.manifest_directory import names_in
+from trikubelet.cli.words.delete import parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``delete``."""
-    made = Parser(
-        prog="trikubelet delete",
-        description="Take manifests out of the agent's directory, which ends their pods, each with its grace.",
-    )
-    made.add_argument("names", nargs="*", metavar="pod NAME", help="pods, as their manifests or `get pods` name them")
-    made.add_argument(
-        "-f",
-        "--filename",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="what a manifest defines, or those in a directory; - for standard input; may be repeated",
-    )
-    asking.add_namespace_option(made)
-    manifests.add_directory_options(made)
-    return made
 
 
 def run(argv: Sequence[str]) -> int:

@@ -12,15 +12,15 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.cli import asking, blocking
-from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.describe.event import describe_event
 from trikubelet.cli.describe.image import describe_image
 from trikubelet.cli.describe.node import describe_node
 from trikubelet.cli.describe.pod import describe_pod
 from trikubelet.cli.describe.volume import describe_pod_volume
-from trikubelet.cli.kinds import KINDS, PODS
-from trikubelet.cli.things import add_selection_options, add_things_arguments, read_things
+from trikubelet.cli.kinds import PODS
+from trikubelet.cli.things import read_things
+from trikubelet.cli.words.describe import parser
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -30,20 +30,6 @@ if TYPE_CHECKING:
 
     Described = Callable[[AgentClient, Sequence[Listed]], Awaitable[list[list[str]]]]
     """The lines about each of the chosen."""
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``describe``."""
-    made = Parser(prog="trikubelet describe", description="Show what this node has in detail.")
-    add_things_arguments(
-        made,
-        [kind.name for kind in KINDS],
-        "what to describe; several with commas between them (pods,nodes), or KIND/NAME",
-        "only these: a name, or the beginning of one (default: all)",
-    )
-    add_selection_options(made)
-    asking.add_agent_options(made)
-    return made
 
 
 def run(argv: Sequence[str]) -> int:

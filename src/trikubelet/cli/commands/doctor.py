@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from trikubelet.cli import asking, blocking, interruptible
-from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import NoAgent
 from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.options import refuse_socket_beside_flags, split_flags
 from trikubelet.cli.terminal import Colour, in_a_cell, painted
+from trikubelet.cli.words.doctor import parser
 from trikubelet.model.finding import Finding, Severity, error, good, worst
 
 if TYPE_CHECKING:
@@ -40,26 +41,11 @@ class Examined(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``doctor``."""
-    made = Parser(
-        prog="trikubelet doctor",
-        usage="trikubelet doctor [-o json] [-q] [-- agent's flags]",
-        description="Look at the container runtime, cgroups, swap, sysctls, clock, disks, ports, certificates and the "
-        "API server, and at the manifests, and say what is wrong and what to do. Exit code 1 with an error, 3 with "
-        "warnings only.",
-    )
-    made.add_argument("-o", "--output", choices=("json",), help="another form")
-    made.add_argument("-q", "--quiet", action="store_true", help="only what is wrong")
-    asking.add_agent_options(made)
-    return made
-
-
 def run(argv: Sequence[str]) -> int:
     """Carry out ``doctor``; the exit code, by the worst that was found. Raises CommandFailed."""
-    arguments, flags = asking.split_flags(argv)
+    arguments, flags = split_flags(argv)
     args = parser().parse_args(arguments)
-    asking.refuse_socket_beside_flags(args, flags)
+    refuse_socket_beside_flags(args, flags)
     findings = _found(args, flags)
     shown = [one for one in findings if not args.quiet or one.severity is not Severity.GOOD]
     if args.output == "json":

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 from trikubelet.cli import interruptible
-from trikubelet.cli.arguments import Parser
-from trikubelet.cli.talking import add_talking_options, talk
+from trikubelet.cli.talking import talk
+from trikubelet.cli.words.exec import parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``exec``."""
-    made = Parser(
-        prog="trikubelet exec",
-        usage="trikubelet exec [-c NAME] [-i] [-t] [-n NAME] POD -- COMMAND [ARGUMENT...]",
-        description="Run a command in a container. Ends with the command's exit code.",
-    )
-    add_talking_options(made)
-    made.add_argument("command", nargs="*", metavar="COMMAND", help="what to run, behind --")
-    return made
 
 
 def run(argv: Sequence[str]) -> int:

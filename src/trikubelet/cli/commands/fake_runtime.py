@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import signal
-from argparse import BooleanOptionalAction
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -16,81 +15,16 @@ from typing import IO, TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.cli.arguments import Parser, count, valid
 from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.words.fake_runtime import parser
 from trikubelet.cri.listener import UnixListener
-from trikubelet.fake.control import read_fraction, read_latency
 from trikubelet.fake.runtime import Plan, run_fake
 from trikubelet.model import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PODS_MAX: Final = 1_000_000
-CONTAINERS_PER_POD_MAX: Final = 1000
 MESSAGE_BYTES_MAX: Final = 2**32 - 1  # as many as gRPC's length prefix can say
-
-
-def parser() -> Parser:
-    """The arguments of ``fake-runtime``."""
-    made = Parser(
-        prog="trikubelet fake-runtime",
-        description="Be a container runtime that runs nothing: a CRI v1 server with made-up pods, which change as time "
-        "goes by, and on which an agent can start its own. Ends with SIGTERM or Ctrl-C, and the pods with it.",
-        epilog="Durations are written 50ms, 1.5s or 2m; a bare number is seconds. See docs/fake-runtime.md.",
-        allow_abbrev=False,
-    )
-    add, switch = made.add_argument, BooleanOptionalAction
-    add("--socket", required=True, metavar="PATH", help="the Unix socket to serve the CRI at")
-    add(
-        "--http",
-        type=valid(_address),
-        metavar="ADDR",
-        help="serve a page and its JSON API at HOST:PORT; :PORT is on 127.0.0.1",
-    )
-    add("--pods", type=count(PODS_MAX), default=0, metavar="N", help="pods at first (default: %(default)s)")
-    add(
-        "--containers-per-pod",
-        type=count(CONTAINERS_PER_POD_MAX),
-        default=2,
-        metavar="M",
-        help="running containers of each (default: %(default)s)",
-    )
-    add("--seed", type=int, default=0, metavar="N", help="the same seed makes the same pods (default: %(default)s)")
-    add(
-        "--churn",
-        type=valid(read_fraction),
-        default=0.0,
-        metavar="F",
-        help="fraction of the pods that changes every period, such as 0.01 (default: none)",
-    )
-    add("--churn-period", type=valid(read_latency), default=1.0, metavar="SECONDS", help="default: 1")
-    add("--list-latency", type=valid(read_latency), default=0.0, metavar="DURATION", help="before every list")
-    add(
-        "--status-latency",
-        type=valid(read_latency),
-        default=0.0,
-        metavar="DURATION",
-        help="before every PodSandboxStatus and ContainerStatus",
-    )
-    add(
-        "--error-rate",
-        type=valid(read_fraction),
-        default=0.0,
-        metavar="F",
-        help="fraction of lists and status calls that fail (default: none)",
-    )
-    add("--events", action=switch, default=True, help="have GetContainerEvents, as containerd 2 has (default: yes)")
-    add("--streaming", action=switch, default=True, help="have the streamed lists of Kubernetes 1.36 (default: yes)")
-    add(
-        "--message-limit",
-        type=valid(_limit),
-        default="16Mi",
-        metavar="BYTES",
-        help="a longer reply fails, as Go's gRPC has it (default: %(default)s, containerd's)",
-    )
-    add("--journal", metavar="FILE", help="write every call there, as a line of JSON")
-    return made
 
 
 def run(argv: Sequence[str]) -> int:
@@ -174,7 +108,8 @@ def _address_text(address: tuple[str, int]) -> str:
 _SIZE: Final = "a whole number of bytes, with k, M, G (thousands) or Ki, Mi, Gi (of 1024) if any, such as 16Mi"
 
 
-def _limit(said: str) -> int:
+def read_limit(said: str) -> int:
+    """The bytes of a message at most. Raises ValueError."""
     try:
         size = quantity.parse(said)
     except ValueError:
@@ -186,7 +121,7 @@ def _limit(said: str) -> int:
     return int(size)
 
 
-def _address(said: str) -> tuple[str, int]:
+def read_address(said: str) -> tuple[str, int]:
     """Host and port. Raises ValueError."""
     host, colon, port = said.rpartition(":")
     if not (colon and port.isascii() and port.isdecimal() and int(port) < 65_536):

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.cli import asking, blocking, interruptible
-from trikubelet.cli.arguments import Parser, valid
 from trikubelet.cli.failed import CommandFailed, Misunderstood
-from trikubelet.cli.kinds import KINDS, PODS, Listed, listed_pod
+from trikubelet.cli.kinds import PODS, Listed, listed_pod
 from trikubelet.cli.listing import Listing, Style
-from trikubelet.cli.objects import TABLE, Output, read_output
 from trikubelet.cli.terminal import in_a_cell
-from trikubelet.cli.things import Wanted, add_selection_options, add_things_arguments, read_things
+from trikubelet.cli.things import Wanted, read_things
+from trikubelet.cli.words.get import parser
 from trikubelet.core.kubectl.label_columns import LabelColumns
 
 if TYPE_CHECKING:
@@ -34,54 +33,8 @@ LOOK_SECONDS: Final = 1.0
 """How often a watch of anything but pods asks again."""
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``get``."""
-    made = Parser(prog="trikubelet get", description="Show what this node runs.")
-    add_things_arguments(
-        made,
-        [kind.names[0] for kind in KINDS],
-        "what to show; several with commas between them (pods,nodes), or KIND/NAME",
-        "only these; events and volumes also by the name of their pod",
-    )
-    made.add_argument(
-        "-o",
-        "--output",
-        type=read_output,
-        default=Output(TABLE),
-        metavar="wide|json|yaml|name|jsonpath=TEMPLATE|custom-columns=SPEC",
-        help="print more columns, the objects, their names or some of their fields; "
-        "a SPEC is HEADING:PATH,..., such as NAME:.metadata.name,IMAGE:.spec.containers[*].image",
-    )
-    made.add_argument(
-        "--field-selector",
-        default="",
-        metavar="FIELDS",
-        help="only things with such fields: status.phase!=Running,spec.nodeName=n1",
-    )
-    made.add_argument("--for", dest="about", default="", metavar="KIND/NAME", help="only events about this object")
-    made.add_argument(
-        "--sort-by",
-        type=valid(_read_path),
-        metavar="PATH",
-        help="sort by a field: .metadata.creationTimestamp, .status.containerStatuses[0].restartCount",
-    )
-    made.add_argument("--show-labels", action="store_true", help="with all labels in the last column")
-    made.add_argument(
-        "-L",
-        "--label-columns",
-        action="append",
-        default=[],
-        metavar="LABEL,...",
-        help="with a column for each of these labels; may be repeated",
-    )
-    made.add_argument("--no-headers", action="store_true", help="without the headings")
-    made.add_argument("-w", "--watch", action="store_true", help="go on and show every change")
-    add_selection_options(made)
-    asking.add_agent_options(made)
-    return made
-
-
-def _read_path(said: str) -> tuple[str, Path]:
+def read_path(said: str) -> tuple[str, Path]:
+    """The value of ``--sort-by``: the field path as it was given, and parsed. Raises ValueError."""
     from trikubelet.core.jsonpath import parse_relaxed  # noqa: PLC0415 - only a path needs it
 
     return said, parse_relaxed(said)

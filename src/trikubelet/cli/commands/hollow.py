@@ -10,7 +10,6 @@ import logging
 import os
 import sys
 import tempfile
-from argparse import RawDescriptionHelpFormatter
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +21,9 @@ from trikubelet.app import supervise
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.lock import RootLock
 from trikubelet.app.translate import bounds_of
-from trikubelet.cli.arguments import Parser, count, valid
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.hollow import Hollow, allow_files, name_node, run_hollow, settings_of
+from trikubelet.cli.words.hollow import parser
 from trikubelet.host.node import read_node
 from trikubelet.kit import klog
 from trikubelet.model.errors import StartFailed
@@ -36,35 +35,7 @@ if TYPE_CHECKING:
 
     from trikubelet.app.settings import Settings
 
-NODES_MAX: Final = 5000
-CPUS_MAX: Final = 100_000
 OURS: Final = ("hostname-override", "container-runtime-endpoint", "standalone", "healthz-port", "pod-manifest-path")
-
-
-def parser() -> Parser:
-    """The arguments of ``hollow``."""
-    made = Parser(
-        prog="trikubelet hollow",
-        usage="trikubelet hollow --nodes N (--kubeconfig FILE | --bootstrap-kubeconfig FILE) [flags] [agent's flags]",
-        formatter_class=RawDescriptionHelpFormatter,
-        description="Be many nodes of a cluster: hollow-0, hollow-1, …, each a whole agent whose pods only pretend."
-        "\nEnds with SIGTERM or Ctrl-C, and the pods with it; the nodes stay in the cluster until deleted.",
-        epilog="Every other flag is the agent's (`trikubelet help agent`) and holds for all nodes, such as\n"
-        "  --node-labels=example.com/hollow=true --max-pods=30 --register-with-taints=… -v 2\n\n"
-        "See docs/hollow-nodes.md.",
-        allow_abbrev=False,
-    )
-    add = made.add_argument
-    who = made.add_mutually_exclusive_group(required=True)
-    who.add_argument("--kubeconfig", metavar="FILE", help="one user for all nodes, who may do what each of them does")
-    who.add_argument("--bootstrap-kubeconfig", metavar="FILE", help="with it each node gets a certificate of its own")
-    add("--nodes", type=count(NODES_MAX, 1), required=True, metavar="N", help="how many")
-    add("--prefix", default="hollow", metavar="NAME", help="of their names (default: %(default)s)")
-    add("--first", type=count(10**9), default=0, metavar="N", help="number of the first (default: %(default)s)")
-    add("--cpus", type=count(CPUS_MAX, 1), metavar="N", help="that each says it has (default: this machine's)")
-    add("--memory", type=valid(_bytes), metavar="BYTES", help="likewise, such as 64Gi (default: this machine's)")
-    add("--root-dir", metavar="DIR", help="what they keep, a directory for each (default: a temporary one)")
-    return made
 
 
 def run(argv: Sequence[str]) -> int:
@@ -139,7 +110,8 @@ def _refuse(agent_flags: Sequence[str]) -> None:
             raise CommandFailed("--root-dir is not the agent's here but that of all nodes: write it as --root-dir=DIR")
 
 
-def _bytes(said: str) -> int:
+def read_bytes(said: str) -> int:
+    """An amount of memory. Raises ValueError."""
     size = whole(said)
     if size <= 0:
         raise ValueError(f"{said!r} is not more than 0 bytes")

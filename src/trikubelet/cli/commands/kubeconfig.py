@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trikubelet.cli import asking, blocking
-from trikubelet.cli.arguments import Parser
 from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.words.kubeconfig import parser
 from trikubelet.kit.private_file import write_privately
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``kubeconfig``."""
-    made = Parser(
-        prog="trikubelet kubeconfig",
-        description="Tell kubectl how to ask the agent of a node without a cluster, which was started with "
-        "--kubectl-port. There is a secret in it, with which pods can be talked to.",
-    )
-    made.add_argument(
-        "file", nargs="?", type=Path, metavar="FILE", help="a new file, for you alone (default: print it)"
-    )
-    asking.add_agent_options(made)
-    return made
 
 
 def run(argv: Sequence[str]) -> int:

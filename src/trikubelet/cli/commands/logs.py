@@ -16,11 +16,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.cli import asking, blocking, interruptible
-from trikubelet.cli.arguments import Parser, count, valid, valid_selector
 from trikubelet.cli.client import AgentClient, AgentObjects
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.terminal import in_lines
 from trikubelet.cli.whole_lines import WholeLines
+from trikubelet.cli.words.logs import parser
 from trikubelet.core.names import with_ephemeral
 from trikubelet.core.query import COUNT_MAX
 from trikubelet.core.timestamps import parse_rfc3339
@@ -32,51 +32,8 @@ if TYPE_CHECKING:
     from trikubelet.model.k8s import Pod
 
 
-FOLLOWED: Final = 5
-"""How many logs are followed at once by default, as by kubectl."""
-FOLLOWED_MAX: Final = 50
-"""Each is a connection to the agent, which takes 64."""
 SELECTED_TAIL: Final = 10
 """The last lines of each pod that a selector selects by default, as with kubectl."""
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``logs``."""
-    made = Parser(prog="trikubelet logs", description="Print what a container of a pod wrote.")
-    made.add_argument("pod", nargs="?", metavar="POD", help="the pod; without it, -l selects pods")
-    made.add_argument("container", nargs="?", metavar="CONTAINER", help="the same as -c")
-    made.add_argument("-c", "--container", dest="option", metavar="NAME", help="default: the pod's first container")
-    made.add_argument("--all-containers", action="store_true", help="of every container of the pod, one after another")
-    made.add_argument(
-        "-l", "--selector", type=valid_selector, metavar="LABELS", help="of every pod with such labels: a=b,c!=d"
-    )
-    made.add_argument("--prefix", action="store_true", help="with pod and container before each line")
-    made.add_argument("-f", "--follow", action="store_true", help="go on until the container ends")
-    made.add_argument("-p", "--previous", action="store_true", help="of the run before this one")
-    made.add_argument(
-        "--tail",
-        type=valid(read_tail),
-        metavar="LINES",
-        help="only the last lines of each log (default: all, with -l the last 10; -1: all)",
-    )
-    made.add_argument(
-        "--max-log-requests",
-        type=count(FOLLOWED_MAX, 1),
-        default=FOLLOWED,
-        metavar="LOGS",
-        help="how many logs may be followed at once (default: %(default)s)",
-    )
-    made.add_argument(
-        "--since", type=valid(read_since), metavar="DURATION", help="only what is younger, such as 5s, 2m or 3h"
-    )
-    made.add_argument(
-        "--since-time", type=valid(read_time), metavar="TIME", help="only what is younger, such as 2026-11-21T07:01:02Z"
-    )
-    made.add_argument("--limit-bytes", type=count(COUNT_MAX, 1), metavar="BYTES", help="at most so much")
-    made.add_argument("--timestamps", action="store_true", help="with the time of each line before it")
-    asking.add_namespace_option(made)
-    asking.add_agent_options(made)
-    return made
 
 
 def read_tail(said: str) -> int:

@@ -10,19 +10,14 @@ import re
 from typing import TYPE_CHECKING
 
 from trikubelet import __version__
-from trikubelet.app.flags import build_parser
-from trikubelet.cli.arguments import Parser
+from trikubelet.app.flag_help import build_parser
 from trikubelet.cli.verbs import EXIT_CODES, VERBS, options, parser_of
+from trikubelet.cli.words.man import parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from trikubelet.cli.verbs import Option
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``man``."""
-    return Parser(prog="trikubelet man", description="Print the manual page; `trikubelet man | man -l -` shows it.")
 
 
 def run(argv: Sequence[str]) -> int:

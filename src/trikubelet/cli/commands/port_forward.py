@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.cli import asking, interruptible
-from trikubelet.cli.arguments import Parser, valid
 from trikubelet.cli.client import AgentClient, AgentObjects
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.terminal import in_lines
+from trikubelet.cli.words.port_forward import parser
 from trikubelet.core import spdy
 from trikubelet.core.remote_command import PORT_FORWARD, STREAM_TYPE
 
@@ -31,22 +31,6 @@ _BYTES: Final = 32 * 1024
 _ERROR_ID, _DATA_ID = 1, 3
 CONNECTIONS_MAX: Final = 32
 """At a time; the agent's socket takes twice as many. Others wait for their turn, which is printed."""
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``port-forward``."""
-    made = Parser(
-        prog="trikubelet port-forward",
-        description="Let connections to ports of this machine end at ports of a pod, until interrupted.",
-    )
-    made.add_argument("pod", metavar="POD", help="whose")
-    made.add_argument(
-        "ports", nargs="+", type=valid(read_ports), metavar="[LOCAL:]PORT", help="which; an empty LOCAL is any free one"
-    )
-    made.add_argument("--address", default="127.0.0.1", metavar="ADDR", help="to listen on (default: %(default)s)")
-    asking.add_namespace_option(made)
-    asking.add_agent_options(made)
-    return made
 
 
 def read_ports(said: str) -> tuple[int, int]:

@@ -9,7 +9,6 @@ already: which runtime it was stands in the root directory.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import tempfile
@@ -25,13 +24,13 @@ from trikubelet.app.paths import RUNTIME_RECORD, START_RECORD, places_for
 from trikubelet.app.root_dir import recorded_runtime
 from trikubelet.app.supervise import reason_of
 from trikubelet.cli import asking
-from trikubelet.cli.arguments import Parser, valid
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.neighbours import agents_on
+from trikubelet.cli.options import split_flags
+from trikubelet.cli.words.reset import parser
 from trikubelet.host.examination import processes_named
 from trikubelet.kit import klog
 from trikubelet.kit.every import Every
-from trikubelet.model.duration import parse_span
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
@@ -42,35 +41,11 @@ if TYPE_CHECKING:
     from trikubelet.app.settings import Settings
 
 LOOK_SECONDS: Final = 0.2
-TIMEOUT_SECONDS: Final = 180.0
-"""Six times the grace a pod has unless it says otherwise."""
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``reset``."""
-    made = Parser(
-        prog="trikubelet reset",
-        usage="trikubelet reset [--root-dir DIR] [--timeout DURATION] [-- agent's flags]",
-        description="End every pod on this node's container runtime, each with its grace, and remove volumes, "
-        "directories and logs of pods. No kubelet may run, and no agent on that runtime. Credentials and configuration "
-        "are left alone.",
-    )
-    made.add_argument(
-        "--root-dir", default="", metavar="DIR", help="the agent's root directory (default: as the agent's)"
-    )
-    made.add_argument(
-        "--timeout",
-        type=valid(parse_span),
-        default=TIMEOUT_SECONDS,
-        metavar="DURATION",
-        help="how long all of it may take (default: 3m)",
-    )
-    return made
 
 
 def run(argv: Sequence[str]) -> int:
     """Carry out ``reset``; the exit code. Raises CommandFailed and OSError."""
-    arguments, behind = asking.split_flags(argv)
+    arguments, behind = split_flags(argv)
     args = parser().parse_args(arguments)
     flags = behind or ()
     handler = klog.LogHandler(klog.Verbosity(0))

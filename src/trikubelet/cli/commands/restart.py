@@ -17,10 +17,10 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.cli import asking, blocking
-from trikubelet.cli.arguments import Parser, valid_timeout
 from trikubelet.cli.blocking import Looks
 from trikubelet.cli.container_state import has_ended, problem_of, status_of
 from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.words.restart import parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,27 +35,6 @@ WAIT_SECONDS: Final = 120.0
 """How long ``--wait`` waits by default: the usual grace period of 30 s, twice, and as long again for probes."""
 LOOK_SECONDS: Final = 0.5
 """Between two looks at the pods."""
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``restart``."""
-    made = Parser(prog="trikubelet restart", description="Restart the containers of pods.")
-    made.add_argument("names", nargs="+", metavar="POD", help="the pods to restart")
-    made.add_argument("-c", "--container", default="", metavar="NAME", help="only this container (default: all)")
-    made.add_argument(
-        "--wait",
-        action="store_true",
-        help="return when the new containers are ready: when they run and their readiness and startup probes succeed",
-    )
-    made.add_argument(
-        "--timeout",
-        type=valid_timeout,
-        metavar="DURATION",
-        help="how long --wait waits, such as 5s or 2m (default: 2m; negative: without a limit)",
-    )
-    asking.add_namespace_option(made)
-    asking.add_agent_options(made)
-    return made
 
 
 def run(argv: Sequence[str]) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import math
 import os
 import tempfile
 from contextlib import suppress
@@ -19,16 +18,15 @@ import trio
 
 from trikubelet.app.supervise import reason_of
 from trikubelet.cli import manifests
-from trikubelet.cli.arguments import Parser, valid
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.neighbours import agents_on, kubelets_on
-from trikubelet.cli.one_shot import EXIT_INTERRUPTED, EXIT_TIMEOUT, Shot, run_shot, settings_of
+from trikubelet.cli.one_shot import Shot, run_shot, settings_of
 from trikubelet.cli.validate import load
+from trikubelet.cli.words.run import parser
 from trikubelet.cri.endpoint import connect_failure, socket_path
 from trikubelet.host.removal import remove_tree
 from trikubelet.kit import klog
 from trikubelet.kit.unix_socket import connect_unix
-from trikubelet.model.duration import parse_span
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.faults import Fault
 
@@ -36,28 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trikubelet.app.settings import Settings
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``run``."""
-    made = Parser(
-        prog="trikubelet run",
-        description="Run one pod to its end, without an agent. Ends with 0, or the exit code of the first container "
-        f"that failed; {EXIT_TIMEOUT} when its time was over, {EXIT_INTERRUPTED} when it was interrupted.",
-    )
-    made.add_argument("file", metavar="FILE", help="a manifest with one pod, and the objects it reads; - for stdin")
-    made.add_argument(
-        "--container-runtime-endpoint",
-        dest="endpoint",
-        default="",
-        metavar="ENDPOINT",
-        help="unix:///path/to.sock, or embedded: (default: the first socket that is found, else embedded:)",
-    )
-    made.add_argument(
-        "--timeout", type=valid(parse_span), default=math.inf, metavar="DURATION", help="stop it after so long"
-    )
-    made.add_argument("-v", dest="verbosity", type=int, default=-1, metavar="N", help="log what the agent inside does")
-    return made
 
 
 def run(argv: Sequence[str]) -> int:

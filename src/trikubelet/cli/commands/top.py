@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.cli import asking, blocking, interruptible
-from trikubelet.cli.arguments import Parser
 from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.kind_names import NODE_KIND_NAMES, POD_KIND_NAMES
 from trikubelet.cli.narrow import table_for_terminal
 from trikubelet.cli.usage_rows import (
     CONTAINER_COLUMNS,
@@ -19,31 +19,17 @@ from trikubelet.cli.usage_rows import (
     node_row,
     pod_rows,
 )
+from trikubelet.cli.words.top import parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trikubelet.model.summary import Summary
 
-NODE_KIND_NAMES: Final = ("node", "nodes", "no")
 OF_TABLES: Final = ("containers", "sort_by", "all_namespaces", "no_headers", "namespace")
 """What is said of a table, and of no page."""
 RATE_SECONDS: Final = 2.0
 """Between two looks: what is used of processors is the difference, and after a start there was only one."""
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``top``."""
-    made = Parser(prog="trikubelet top", description="Show what pods, or the node, use of processors and memory.")
-    made.add_argument("kind", nargs="?", metavar="pods|node", help="what to show; without it the whole screen is used")
-    made.add_argument("names", nargs="*", metavar="NAME", help="only these")
-    made.add_argument("--containers", action="store_true", help="of pods: each container by itself")
-    made.add_argument("--sort-by", choices=("cpu", "memory"), help="of pods: the most first (default: by name)")
-    made.add_argument("-A", "--all-namespaces", action="store_true", help="of every namespace")
-    made.add_argument("--no-headers", action="store_true", help="without the headings")
-    asking.add_namespace_option(made)
-    asking.add_agent_options(made)
-    return made
 
 
 def run(argv: Sequence[str]) -> int:
@@ -56,7 +42,7 @@ def run(argv: Sequence[str]) -> int:
 
         interruptible.run(show, asking.agent_of(args))
         return 0
-    if args.kind not in (*asking.POD_KIND_NAMES, *NODE_KIND_NAMES):
+    if args.kind not in (*POD_KIND_NAMES, *NODE_KIND_NAMES):
         parser().error(f"{args.kind!r} is neither pods nor node")
     blocking.run(_top, args)
     return 0

@@ -5,39 +5,27 @@ kubeadm asks the kubelet of its machine for its version and reads upstream's lin
 
 from __future__ import annotations
 
-import argparse
 import platform
 import sys
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from trikubelet import __version__
-from trikubelet.cli.arguments import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``version``."""
-    made = Parser(prog="trikubelet version", description="Print the version of this trikubelet.")
-    made.add_argument(
-        "-o",
-        "--output",
-        choices=("json", "yaml"),
-        help="print an object, with the versions of Kubernetes and Python",
-    )
-    return made
-
-
 def run(argv: Sequence[str]) -> int:
     """Print it. Always 0."""
-    args = parser().parse_args(argv)
-    if args.output is not None:
-        from trikubelet.cli.objects import Output, show  # noqa: PLC0415 - an object has more to import
+    if argv:
+        from trikubelet.cli.words.version import parser  # noqa: PLC0415 - argparse takes longer to load than the rest
 
-        show(_versions(), (), Output(args.output))
-        return 0
+        if (form := parser().parse_args(argv).output) is not None:
+            from trikubelet.cli.objects import Output, show  # noqa: PLC0415 - an object has more to import
+
+            show(_versions(), (), Output(form))
+            return 0
     if PurePath(sys.argv[0]).name == "kubelet":
         from trikubelet.app.report import VERSION  # noqa: PLC0415 - a report has much to import
 

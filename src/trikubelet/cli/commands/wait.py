@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trikubelet.cli import asking, blocking
-from trikubelet.cli.arguments import Parser, valid, valid_selector, valid_timeout
 from trikubelet.cli.blocking import Looks
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.words.wait import parser
 from trikubelet.core.jsonpath import OutOfBounds, parse_template, render
 
 if TYPE_CHECKING:
@@ -34,31 +34,6 @@ if TYPE_CHECKING:
 CREATE, DELETE = "create", "delete"
 LOOK_SECONDS = 0.5
 """Between two looks at the pods. A watch would say no sooner, and not whether a pod went before it began."""
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``wait``."""
-    made = Parser(
-        prog="trikubelet wait",
-        description="Wait until pods are as they should be. Exit code 1 when they are not in time.",
-    )
-    made.add_argument("names", nargs="*", metavar="POD", help="or chosen by -l or --all")
-    made.add_argument(
-        "--for",
-        dest="goal",
-        required=True,
-        type=valid(read_goal),
-        metavar="condition=TYPE[=VALUE]|phase=PHASE|jsonpath={…}=VALUE|create|delete",
-        help="what to wait for",
-    )
-    made.add_argument(
-        "--timeout", type=valid_timeout, default=30.0, metavar="DURATION", help="such as 5s or 2m; negative: for ever"
-    )
-    made.add_argument("-l", "--selector", type=valid_selector, metavar="LABELS", help="the pods with such labels")
-    made.add_argument("--all", action="store_true", help="every pod of the namespace")
-    asking.add_namespace_option(made)
-    asking.add_agent_options(made)
-    return made
 
 
 def read_goal(said: str) -> Goal | None:

@@ -1,0 +1,78 @@
+"""The options that verbs share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.cli.arguments import valid_selector
+from trikubelet.cli.failed import Misunderstood
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+DEFAULT_NAMESPACE: Final = "default"
+AGENT_USAGE: Final = "[--root-dir DIR | --socket PATH]"
+"""``add_agent_options`` in a usage line."""
+
+
+def add_agent_options(parser: argparse.ArgumentParser) -> None:
+    """``--root-dir`` and ``--socket``."""
+    group = parser.add_argument_group("flags that find the agent")
+    group.add_argument("--root-dir", metavar="DIR", help="root directory of the agent (default: this user's agent)")
+    group.add_argument("--socket", metavar="PATH", help="socket of the agent (default: the one in its root directory)")
+
+
+def add_namespace_option(parser: argparse.ArgumentParser) -> None:
+    """``-n``. An empty one is the default, as with kubectl."""
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        type=lambda said: said or DEFAULT_NAMESPACE,
+        default=DEFAULT_NAMESPACE,
+        help="namespace of the pods (default: %(default)s)",
+    )
+
+
+def add_selection_options(parser: argparse.ArgumentParser) -> None:
+    """``-l``, ``-A`` and ``-n``."""
+    parser.add_argument(
+        "-l",
+        "--selector",
+        type=valid_selector,
+        metavar="LABELS",
+        help="only objects with these labels: a=b,c!=d,e in (f,g)",
+    )
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="objects of every namespace")
+    add_namespace_option(parser)
+
+
+def add_container_option(parser: argparse.ArgumentParser) -> None:
+    """``-c``."""
+    parser.add_argument(
+        "-c", "--container", default="", metavar="NAME", help="name of the container (default: the pod's first one)"
+    )
+
+
+def add_directory_options(parser: argparse.ArgumentParser) -> None:
+    """``--to`` and those that find the agent."""
+    parser.add_argument(
+        "--to", metavar="DIR", help="manifest directory (default: the one that the running agent reads)"
+    )
+    add_agent_options(parser)
+
+
+def split_flags(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
+    """A verb's own arguments, and the agent's flags behind ``--``; None where there is none."""
+    if "--" not in words:
+        return words, None
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+def refuse_socket_beside_flags(args: argparse.Namespace, flags: Sequence[str] | None) -> None:
+    """Raises Misunderstood where the command names an agent that runs, and the flags of one that would."""
+    if args.socket and flags is not None:
+        said = f"--socket={args.socket} asks a running agent, and the flags after -- describe one that would be started"
+        raise Misunderstood(f"{said}: leave out one of them")

@@ -1,0 +1,31 @@
+"""The words of ``trikubelet apply``."""
+
+from __future__ import annotations
+
+from trikubelet.cli.arguments import Parser
+from trikubelet.cli.options import add_directory_options
+
+
+def parser() -> Parser:
+    """The arguments of ``apply``."""
+    made = Parser(
+        "apply",
+        "Copy manifests into the agent's manifest directory, from which it runs them. All of them are checked first; "
+        "if one "
+        "has an error, nothing is changed.",
+        [
+            ("Run the pod of a manifest", "trikubelet apply -f web.yaml"),
+            ("Apply all manifests of a directory", "trikubelet apply -f manifests/"),
+            ("Read a manifest from standard input", "cat web.yaml | trikubelet apply -f -"),
+        ],
+    )
+    made.add_argument(
+        "-f",
+        "--filename",
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="a manifest, a directory of manifests, or - for standard input; may be repeated",
+    )
+    add_directory_options(made)
+    return made

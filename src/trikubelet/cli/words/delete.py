@@ -1,0 +1,33 @@
+"""The words of ``trikubelet delete``."""
+
+from __future__ import annotations
+
+from trikubelet.cli.arguments import Parser
+from trikubelet.cli.options import add_directory_options, add_namespace_option
+
+
+def parser() -> Parser:
+    """The arguments of ``delete``."""
+    made = Parser(
+        "delete",
+        "Remove manifests from the agent's manifest directory. The agent then stops their pods, each within its grace "
+        "period.",
+        [
+            ("Stop a pod and remove its manifest", "trikubelet delete pod web-node1"),
+            ("Remove everything that a manifest defines", "trikubelet delete -f web.yaml"),
+        ],
+    )
+    made.add_argument(
+        "names", nargs="*", metavar="pod NAME", help="names of pods, as in their manifests or as `get pods` shows them"
+    )
+    made.add_argument(
+        "-f",
+        "--filename",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="remove what this manifest or directory defines; - for standard input; may be repeated",
+    )
+    add_namespace_option(made)
+    add_directory_options(made)
+    return made

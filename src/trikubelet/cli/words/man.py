@@ -1,0 +1,14 @@
+"""The words of ``trikubelet man``."""
+
+from __future__ import annotations
+
+from trikubelet.cli.arguments import Parser
+
+
+def parser() -> Parser:
+    """The arguments of ``man``."""
+    return Parser(
+        "man",
+        "Print the manual page, in the language of man(7).",
+        [("Read the manual page", "trikubelet man | man -l -")],
+    )

@@ -1,0 +1,36 @@
+"""The words of ``trikubelet reset``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trikubelet.cli.arguments import Parser, valid_span
+
+TIMEOUT_SECONDS: Final = 180.0
+"""Six times the default grace period of a pod."""
+
+
+def parser() -> Parser:
+    """The arguments of ``reset``."""
+    made = Parser(
+        "reset",
+        "Stop every pod on this node's container runtime, each within its grace period, and remove the volumes, "
+        "directories "
+        "and logs of pods. No kubelet may run, and no agent on that runtime. Credentials and configuration are kept.",
+        [
+            ("Stop and remove all pods of this node", "trikubelet reset"),
+            ("Do so for an agent with another root directory", "trikubelet reset --root-dir=/srv/agent --timeout=10m"),
+        ],
+        usage="reset [-h] [--root-dir DIR] [--timeout DURATION] [-- AGENT_FLAGS]",
+    )
+    made.add_argument(
+        "--root-dir", default="", metavar="DIR", help="root directory of the agent (default: the agent's default)"
+    )
+    made.add_argument(
+        "--timeout",
+        type=valid_span,
+        default=TIMEOUT_SECONDS,
+        metavar="DURATION",
+        help="how long all of it may take (default: 3m)",
+    )
+    return made

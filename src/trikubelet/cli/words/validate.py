@@ -1,0 +1,31 @@
+"""The words of ``trikubelet validate``."""
+
+from __future__ import annotations
+
+import os
+
+from trikubelet.cli.arguments import Parser
+
+
+def parser() -> Parser:
+    """The arguments of ``validate``."""
+    made = Parser(
+        "validate",
+        "Check manifests and report every error with file, line and field. Exit code 1 if there is one. Needs no "
+        "agent.",
+        [
+            ("Check a manifest", "trikubelet validate web.yaml"),
+            ("Check all manifests of a directory", "trikubelet validate /etc/kubernetes/manifests"),
+            ("Check standard input", "cat web.yaml | trikubelet validate -"),
+        ],
+    )
+    made.add_argument(
+        "files", nargs="+", metavar="FILE", help="a manifest, a directory of manifests, or - for standard input"
+    )
+    made.add_argument(
+        "--hostname-override",
+        metavar="NAME",
+        default=os.uname().nodename.lower(),
+        help="name of the node, which is appended to the names of pods (default: %(default)s)",
+    )
+    return made
