@@ -57,7 +57,7 @@ done
 FILES=$(mktemp -d)
 trap 'rm -rf "$FILES"' EXIT
 VERSION=$(said_by_us --version | cut -d' ' -f2)
-KUBELET=$(PYTHONPATH=src python -B -c 'from trikubelet.app.report import KUBERNETES_VERSION as v; print(v.removeprefix("v"))')
+KUBELET=$(PYTHONPATH=src python -B -c 'from trikubelet.app.release import KUBERNETES_VERSION as v; print(v.removeprefix("v"))')
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 315532800)}
 export FILES VERSION KUBELET SOURCE_DATE_EPOCH
 

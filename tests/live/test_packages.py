@@ -20,7 +20,7 @@ from live.kit.daemon import await_that
 from live.kit.throwaway import Throwaway
 from shell.docskit import PAGES, blocks
 from trikubelet import __version__
-from trikubelet.app.report import VERSION
+from trikubelet.app.release import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,7 +28,8 @@ from trikubelet.app.kernel import confirm_kernel
 from trikubelet.app.machine_ports import machine_ports
 from trikubelet.app.node import build_node, run_node, run_pressure
 from trikubelet.app.paths import make_run_dir
-from trikubelet.app.report import VERSION, Reporter
+from trikubelet.app.release import VERSION
+from trikubelet.app.report import Reporter
 from trikubelet.app.services import open_services
 from trikubelet.app.sources import build_sources, source_names
 from trikubelet.app.translate import address_rules_of, bounds_of, facts_of, identity_of, rules_of

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.app.kubectl_resources import resources
-from trikubelet.app.report import VERSION
+from trikubelet.app.release import VERSION
 from trikubelet.app.settings import KUBECTL_ADDRESS
 from trikubelet.core.kubeconfig import write_kubeconfig
 from trikubelet.httpd.server import HttpLimits, serve_http

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.app.flag_page import flag_values
-from trikubelet.app.report import VERSION
+from trikubelet.app.release import VERSION
 from trikubelet.httpd.connection_limit import ConnectionLimit
 from trikubelet.httpd.server import HttpLimits, serve_http
 from trikubelet.httpd.tls import TlsListener

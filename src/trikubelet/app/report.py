@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet import __version__
 from trikubelet.core import node_shutdown
 from trikubelet.core.node_status import NodeReport, Pressures
 from trikubelet.model.runtime_errors import RuntimeCallError
@@ -19,7 +18,8 @@ from trikubelet.model.runtime_errors import RuntimeCallError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trikubelet.app.node import Node
+    from trikubelet.app.release import VERSION
+from trikubelet.app.node import Node
     from trikubelet.core.containers import NodeFacts
     from trikubelet.model.node_reading import NodeReading
     from trikubelet.model.runtime import ImageInfo
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-KUBERNETES_VERSION: Final = "v1.36.3"
-"""The release whose API and behaviour this agent follows. Others read a node's version to know what it can do."""
-VERSION: Final = f"{KUBERNETES_VERSION}+trikubelet.{__version__}"
 START_SECONDS_MAX: Final = 5.0
 """How long a status waits for a node that is coming up; then an unavailable or hanging runtime is reported."""
 IMAGES_AGE_SECONDS_MAX: Final = 30.0

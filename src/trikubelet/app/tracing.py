@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from trikubelet.app.report import VERSION
+from trikubelet.app.release import VERSION
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.errors import StartFailed
 

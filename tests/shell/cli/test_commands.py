@@ -539,7 +539,10 @@ async def test_a_bounded_number_of_logs_is_followed(tmp_path: Path, capsys: pyte
     [
         ("only a selector (-l) or a POD name is allowed", ["web", "-l", "app=a"]),
         ("expected POD or -l SELECTOR", []),
-        ("invalid value for --max-log-requests: '0' is not a whole number from 1 to 50", ["web", "--max-log-requests=0"]),
+        (
+            "invalid value for --max-log-requests: '0' is not a whole number from 1 to 50",
+            ["web", "--max-log-requests=0"],
+        ),
     ],
 )
 def test_logs_are_of_a_pod_or_of_selected_pods(capsys: pytest.CaptureFixture[str], why: str, words: list[str]) -> None:

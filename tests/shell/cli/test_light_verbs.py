@@ -67,7 +67,11 @@ async def test_a_question_to_the_agent_loads_no_event_loop_and_nothing_of_an_age
     assert [0, []] == json.loads(last), said
 
 
-@pytest.mark.parametrize("words", ["version", "--version", "help", "help get", "get --help", "gte", "get gnomes"])
+WORDS = ["version", "--version", "version -o json", "help", "help agent", "--help", "help run", "run --help", "gte"]
+WORDS += ["get gnomes", "completion bash", "completion zsh", "completion fish", "man"]
+
+
+@pytest.mark.parametrize("words", WORDS)
 def test_words_about_the_program_itself_load_nothing_of_an_agent_either(words: str) -> None:
     line = [sys.executable, "-c", SCRIPT, *words.split()]
     done = subprocess.run(line, capture_output=True, text=True, check=True)

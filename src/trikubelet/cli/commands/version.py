@@ -5,12 +5,12 @@ kubeadm asks the kubelet of its machine for its version and reads upstream's lin
 
 from __future__ import annotations
 
-import platform
+import os
 import sys
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from trikubelet import __version__
+from trikubelet.app.release import KUBERNETES_VERSION, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +26,7 @@ def run(argv: Sequence[str]) -> int:
 
             show(_versions(), (), Output(form))
             return 0
-    if PurePath(sys.argv[0]).name == "kubelet":
-        from trikubelet.app.report import VERSION  # noqa: PLC0415 - a report has much to import
-
+    if os.path.basename(sys.argv[0]) == "kubelet":
         print(f"Kubernetes {VERSION}")
         return 0
     print(f"trikubelet {__version__}")
@@ -36,7 +34,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _versions() -> dict[str, str]:
-    from trikubelet.app.report import KUBERNETES_VERSION  # noqa: PLC0415 - a report has much to import
+    import platform  # noqa: PLC0415 - only an object has these
 
     return {
         "version": __version__,

@@ -11,7 +11,7 @@ def parser() -> Parser:
     made = Parser(
         "doctor",
         "Check the container runtime, cgroups, swap, sysctls, clock, disks, ports, certificates, manifests and the API "
-        "server, and report problems and their remedies. Exit code 1 if there are errors, 3 if there are only warnings.",
+        "server, and report problems and their remedies. Exit code 1 if there are errors, 3 if only warnings.",
         [
             ("Check the node of the running agent", "trikubelet doctor"),
             ("Show only problems", "trikubelet doctor -q"),
