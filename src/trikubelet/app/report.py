@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from trikubelet.app.release import VERSION
 from trikubelet.core import node_shutdown
 from trikubelet.core.node_status import NodeReport, Pressures
 from trikubelet.model.runtime_errors import RuntimeCallError
@@ -18,8 +19,7 @@ from trikubelet.model.runtime_errors import RuntimeCallError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trikubelet.app.release import VERSION
-from trikubelet.app.node import Node
+    from trikubelet.app.node import Node
     from trikubelet.core.containers import NodeFacts
     from trikubelet.model.node_reading import NodeReading
     from trikubelet.model.runtime import ImageInfo
