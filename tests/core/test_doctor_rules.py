@@ -107,6 +107,38 @@ def test_swap_is_off_or_meant(expected: tuple[Severity, str], swap: int, refused
     assert [expected] == told(doctor.judge_swap(swap, refused=refused, behaviour="LimitedSwap"))
 
 
+@pytest.mark.parametrize(
+    ("expected", "why", "per_user"),
+    [
+        ((GOOD, "at most 1024 in each container"), "", 4096),
+        (
+            (GOOD, "at most 4096 of this user together; containers have no limit of their own (it is so)"),
+            "it is so",
+            4096,
+        ),
+        ((WARNING, "containers have no limit (it is so): one that forks without end"), "it is so", 0),
+    ],
+)
+def test_a_limit_of_processes_is_named_and_a_missing_one_is_a_problem(
+    expected: tuple[Severity, str], why: str, per_user: int
+) -> None:
+    found = doctor.judge_processes(why, per_container=1024, per_user=per_user)
+
+    assert expected == (found.severity, found.found[: len(expected[1])])
+
+
+def test_secrets_need_a_tmpfs_where_the_agent_may_not_mount() -> None:
+    assert [(GOOD, "Secrets and volumes in memory are kept below /dev/shm")] == told(
+        [doctor.judge_memory("/dev/shm", "", "")]
+    )
+    without = doctor.judge_memory("", "user 1 has no tmpfs", "have one")
+    assert (WARNING, "pods with Secrets or volumes in memory wait: user 1 has no tmpfs", "have one") == (
+        without.severity,
+        without.found,
+        without.remedy,
+    )
+
+
 def test_each_sysctl_that_is_wrong_is_named_with_the_command_that_mends_it() -> None:
     right = {name: wanted for name, (wanted, _) in SYSCTLS.items()}
 

@@ -9,6 +9,8 @@ changed. A check that fails is a finding, and does not end the others.
 from __future__ import annotations
 
 import logging
+import os
+import resource
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -16,11 +18,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
-from trikubelet.app.endpoint import INSIDE
+from trikubelet.app.endpoint import EMBEDDED, INSIDE
 from trikubelet.app.settings import KUBECTL_ADDRESS
 from trikubelet.core import compiled, doctor
 from trikubelet.core.doctor import Renewal
-from trikubelet.core.doctor.machine import PORT, PROGRAM
+from trikubelet.core.doctor.machine import MEMORY, PORT, PROCESSES, PROGRAM
 from trikubelet.core.doctor.runtime import RUNTIME
 from trikubelet.core.x509 import read_certificate
 from trikubelet.cri.channel import open_channel
@@ -29,7 +31,9 @@ from trikubelet.cri.runtime import CriRuntime
 from trikubelet.host import examination
 from trikubelet.host.cgroups import read_hierarchies
 from trikubelet.host.clock import SystemClock
+from trikubelet.host.mounts import is_allowed
 from trikubelet.host.node import read_node
+from trikubelet.host.user_tmpfs import NoTmpfs, UserTmpfs
 from trikubelet.kit.plain_file import read_plain
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.kit.unix_socket import connect_unix
@@ -69,6 +73,10 @@ async def examine(settings: Settings, *, running: bool) -> Sequence[Finding]:
         *((f"disk {place}", partial(_in_thread, threads, partial(_disk, place))) for place in _places(settings)),
         ("certificates", partial(_in_thread, threads, partial(_certificates, settings))),
     ]
+    if settings.runtime.endpoint == EMBEDDED:
+        checks.append((PROCESSES, partial(_in_thread, threads, _processes)))
+        if not is_allowed():
+            checks.append((MEMORY, partial(_in_thread, threads, partial(_memory, settings))))
     if not running:
         checks.append((PORT, partial(_in_thread, threads, partial(_ports, settings))))
     if not settings.standalone:
@@ -157,6 +165,29 @@ async def _driver(settings: Settings) -> str:
         with suppress(OSError, RuntimeCallError):  # which the runtime's check reports
             reported = await _asked(settings.runtime.endpoint, CriRuntime.cgroup_driver)
     return reported or settings.configuration.cgroup_driver
+
+
+def _processes() -> Iterator[Finding]:
+    from trikubelet.embedded.processes import PROCESSES_PER_CONTAINER_MAX, why_unlimited  # noqa: PLC0415
+    from trikubelet.embedded.spec import PROCESSES_MAX  # noqa: PLC0415 - only one agent in many is on that runtime
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    of_user = PROCESSES_MAX if hard == resource.RLIM_INFINITY else min(PROCESSES_MAX, hard)
+    yield doctor.judge_processes(
+        why_unlimited(),
+        per_container=PROCESSES_PER_CONTAINER_MAX,
+        per_user=of_user if os.geteuid() else 0,  # the kernel does not count root's
+    )
+
+
+def _memory(settings: Settings) -> Iterator[Finding]:
+    """What an agent does that may not mount."""
+    try:
+        tmpfs = UserTmpfs(settings.root_dir.resolve(), os.environ).tmpfs()
+    except NoTmpfs as error:
+        yield doctor.judge_memory("", error.problem, error.remedy)
+    else:
+        yield doctor.judge_memory(str(tmpfs), "", "")
 
 
 def _swap(settings: Settings) -> Iterator[Finding]:

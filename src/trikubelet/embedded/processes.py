@@ -9,6 +9,7 @@ than root. A killed agent leaves empty cgroups; the next one removes them: rmdir
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,22 @@ PROCESSES_PER_CONTAINER_MAX = 1024
 _PREFIX: Final = "trikubelet-embedded-"
 
 
+def why_unlimited(proc: Path = Path("/proc")) -> str:
+    """Why an agent of this process's user can give containers no limit of their own; "" where it can. Makes nothing.
+    Raises OSError."""
+    below = _below(proc)
+    if below is None:
+        return "no cgroup has the controller pids"
+    return "" if os.access(below, os.W_OK, effective_ids=True) else f"{below} is not writable"
+
+
+def _below(proc: Path) -> Path | None:
+    """The cgroup in which one for the containers is made; None without the controller. Raises OSError."""
+    # Names of cgroups are bytes to the kernel, as paths of mounts are.
+    cgroups = (proc / "self/cgroup").read_bytes().decode(errors="surrogateescape")
+    return _own_cgroup(cgroups, parse_mountinfo(read_mountinfo(proc / "self/mountinfo")))
+
+
 class ProcessLimits:
     """Owns the cgroups of this runtime's containers. Its calls write to a kernel file system and do not block."""
 
@@ -35,9 +52,7 @@ class ProcessLimits:
         self._processes_max = processes_max
         self._root: Path | None = None
         try:
-            # Names of cgroups are bytes to the kernel, as paths of mounts are.
-            cgroups = (proc / "self/cgroup").read_bytes().decode(errors="surrogateescape")
-            below = _own_cgroup(cgroups, parse_mountinfo(read_mountinfo(proc / "self/mountinfo")))
+            below = _below(proc)
             if below is not None:
                 _sweep(below, proc)
                 self._root = _make(below / f"{_PREFIX}{pid}")

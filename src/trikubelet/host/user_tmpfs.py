@@ -37,6 +37,15 @@ SHARED: Final = Path("/dev/shm")  # noqa: S108 - a directory of a random name is
 _TMPFS: Final = "tmpfs"
 
 
+class NoTmpfs(OSError):
+    """The user has no tmpfs. ``problem``: what each place lacks; ``remedy``: what to do."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"its files may only be in memory, and {problem} ({remedy})")
+
+
 class UserTmpfs:
     """Owns the bases of one root directory, and where each volume of this agent is. All of it blocks and is called in
     threads; all raise OSError."""
@@ -102,6 +111,23 @@ class UserTmpfs:
         for base in list(self._bases()):
             remove_tree(str(base))
 
+    def tmpfs(self) -> Path:
+        """The first tmpfs that this user may write to. Raises NoTmpfs."""
+        lacks = [] if self._own is not None else [f"{VARIABLE} is not set"]
+        for directory in filter(None, (self._own, self._shared)):
+            try:
+                found = self._type_of(str(directory)) or "of an unknown type"
+                if found != _TMPFS:
+                    lacks.append(f"{directory} is no tmpfs but {found}")
+                elif os.access(directory, os.W_OK, effective_ids=True):
+                    return directory
+                else:
+                    lacks.append(f"{directory} is not writable")
+            except OSError as error:
+                lacks.append(f"{directory}: {error.strerror}")
+        remedy = f"set {VARIABLE} to a tmpfs of this user, have one at {self._shared}, or start the agent as root"
+        raise NoTmpfs(f"user {os.geteuid()} has no tmpfs: {', '.join(lacks)}", remedy)
+
     # ---- bases ----
 
     def _bases(self) -> Iterator[Path]:
@@ -117,21 +143,9 @@ class UserTmpfs:
                         yield directory / name, root
 
     def _make_base(self) -> Path:
-        """A new base, on the first tmpfs there is. Raises OSError with what each place lacks."""
-        lacks = [] if self._own is not None else [f"{VARIABLE} is not set"]
-        for directory in filter(None, (self._own, self._shared)):
-            try:
-                if (found := self._type_of(str(directory))) == _TMPFS:
-                    base = Path(tempfile.mkdtemp(prefix=PREFIX, dir=directory))  # its mode is 0700
-                    (base / ROOT_LINK).symlink_to(self._root)
-                    return base
-                lacks.append(f"{directory} is no tmpfs but {found or 'unknown'}")
-            except OSError as error:
-                lacks.append(f"{directory}: {error.strerror}")
-        raise OSError(
-            f"its files may only be in memory, and user {os.geteuid()} has no tmpfs: {', '.join(lacks)} "
-            f"(set {VARIABLE} to a tmpfs of this user, have one at {self._shared}, or start the agent as root)"
-        )
+        base = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self.tmpfs()))  # its mode is 0700
+        (base / ROOT_LINK).symlink_to(self._root)
+        return base
 
     def _drop_unused(self, base: Path) -> None:
         with self._changing_bases:

@@ -175,6 +175,25 @@ async def test_of_the_kernel_only_that_is_told_which_the_runtimes_pods_mind(
     assert expected == tuple(finding.found.split(" is ")[0] for finding in seen["sysctls"])
 
 
+@pytest.mark.parametrize(
+    ("expected", "endpoint", "may_mount"),
+    [
+        ({"processes", "memory"}, "embedded:", False),
+        ({"processes"}, "embedded:", True),
+        (set(), "fake:", False),
+        (set(), "unix:///none", False),
+    ],
+)
+async def test_limits_of_processes_and_memory_for_secrets_are_judged_for_the_embedded_runtime(
+    expected: set[str], endpoint: str, may_mount: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "is_allowed", lambda: may_mount)
+
+    seen = await found(settings(tmp_path, "--standalone", f"--container-runtime-endpoint={endpoint}"))
+
+    assert expected == {"processes", "memory"} & seen.keys()
+
+
 @pytest.mark.parametrize(("expected", "words"), [(GOOD, ["--standalone"]), (WARNING, ["--kubeconfig={}/kubeconfig"])])
 async def test_a_clock_that_nobody_keeps_is_told_where_a_cluster_minds(
     expected: Severity, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

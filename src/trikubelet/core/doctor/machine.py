@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 CGROUPS, SWAP, SYSCTL, PORT, CLOCK, DISK = "cgroups", "swap", "sysctls", "ports", "clock", "disk"
 PROGRAM: Final = "program"
+PROCESSES: Final = "processes"
+MEMORY: Final = "memory"
 REQUIRED: Final = ("cpu", "memory", "pids")
 
 _WITHOUT: Final = {
@@ -66,6 +68,26 @@ def judge_cgroups(version: int, controllers: Collection[str], driver: str, *, by
         yield warning(CGROUPS, f"v{version}, and the driver is systemd, which does not run this machine", remedy)
     else:
         yield good(CGROUPS, f"v{version}, driver {driver}")
+
+
+def judge_processes(why_unlimited: str, *, per_container: int, per_user: int) -> Finding:
+    """How many processes a fork bomb in a container of the embedded runtime gets. ``why_unlimited``: why containers
+    have no limit of their own, "" where they have ``per_container``; ``per_user``: what all processes of the agent's
+    user may be together, 0 for no limit."""
+    if not why_unlimited:
+        return good(PROCESSES, f"at most {per_container} in each container")
+    if per_user:
+        found = f"at most {per_user} of this user together; containers have no limit of their own ({why_unlimited})"
+        return good(PROCESSES, f"{found}, which an agent that runs as root gives them")
+    found = f"containers have no limit ({why_unlimited}): one that forks without end takes the machine with it"
+    return warning(PROCESSES, found, "let the agent write to the cgroups of the controller pids")
+
+
+def judge_memory(tmpfs: str, problem: str, remedy: str) -> Finding:
+    """Where an agent that may not mount keeps Secrets; ``problem``: why it cannot."""
+    if problem:
+        return warning(MEMORY, f"pods with Secrets or volumes in memory wait: {problem}", remedy)
+    return good(MEMORY, f"Secrets and volumes in memory are kept below {tmpfs}")
 
 
 def judge_swap(swap_bytes: int, *, refused: bool, behaviour: str) -> Iterator[Finding]:
