@@ -63,6 +63,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: scratch}
 spec:
+  terminationGracePeriodSeconds: 1
   containers:
   - {name: main, image: host, command: [sleep, "1000"], volumeMounts: [{name: v, mountPath: /v}]}
   volumes:

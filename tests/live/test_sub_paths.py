@@ -107,6 +107,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: scratch}
 spec:
+  terminationGracePeriodSeconds: 1
   containers:
   - name: main
     image: host

@@ -10,6 +10,18 @@ class CommandFailed(Exception):
     exit_code = 1
 
 
+class NotExecutable(CommandFailed):
+    """A command in a container cannot be executed. The exit code is that of a shell, as with Docker and Podman."""
+
+    exit_code = 126
+
+
+class CommandNotFound(CommandFailed):
+    """A command in a container does not exist. The exit code is that of a shell, as with Docker and Podman."""
+
+    exit_code = 127
+
+
 class Misunderstood(CommandFailed):
     """A verb's arguments say nothing that can be done."""
 

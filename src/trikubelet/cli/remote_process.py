@@ -10,6 +10,7 @@ behind when the process ends: reading a terminal cannot be broken off.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import termios
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import trio
 
-from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.failed import CommandFailed, CommandNotFound, NotExecutable
 from trikubelet.core import spdy
 from trikubelet.core.remote_command import STREAM_TYPE, StreamChannel, channels
 
@@ -34,6 +35,13 @@ _BYTES: Final = 32 * 1024
 STATUS_BYTES_MAX: Final = 64 * 1024
 EXIT_CODE: Final = "NonZeroExitCode"
 _NO_END: Final = "the stream ended without saying how the process did: did the agent, or the runtime, go away?"
+# runc: exec: "ls": executable file not found in $PATH, exec: "/ls": stat /ls: no such file or directory,
+# exec: "/etc/passwd": permission denied. crun: executable file `ls` not found. Ours: cannot execute ls: no such file.
+_EXECUTING: Final = r"(?:\bexec: \".*?\": |\bcannot execute .*?: |\bexecutable file |\bopen executable: )"
+_NOT_FOUND: Final = re.compile(rf"{_EXECUTING}.*?(?:not found|no such file|not a directory)", re.IGNORECASE | re.DOTALL)
+_NOT_EXECUTABLE: Final = re.compile(
+    rf"{_EXECUTING}.*?(?:permission denied|exec format error|is a directory)", re.IGNORECASE | re.DOTALL
+)
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """What ends a process on the spot, unless it says otherwise."""
 
@@ -67,7 +75,16 @@ def exit_code_of(said: bytes) -> int:
     codes = [one.message for one in (status.details or _Details()).causes if one.reason == "ExitCode"]
     if status.reason == EXIT_CODE and codes and codes[0].isdecimal():
         return int(codes[0])
-    raise CommandFailed(status.message or "it failed without saying why")
+    raise _never_ran(status.message)
+
+
+def _never_ran(why: str) -> CommandFailed:
+    """The error of a process that has no exit code, by what its runtime says. That has words for a person only."""
+    if _NOT_FOUND.search(why):
+        return CommandNotFound(why)
+    if _NOT_EXECUTABLE.search(why):
+        return NotExecutable(why)
+    return CommandFailed(why or "it failed without saying why")
 
 
 class RemoteProcess:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from trikubelet.embedded.link import Isolation
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+TERMINAL_TYPE: Final = "xterm"
+"""What containerd, Docker and Podman call every terminal."""
 PROCESSES_MAX: Final = 4096
 """Of one user, where no cgroup limits each container: all containers together."""
 
@@ -182,7 +184,8 @@ def for_exec(container: Mapping[str, Any], argv: list[str], *, terminal: bool = 
     ``terminal`` or not. Raises InvalidArgument."""
     if not argv:
         raise InvalidArgument("no command to execute")
-    return {**container, "argv": argv, "mounts": [], "terminal": terminal}
+    env = {"TERM": TERMINAL_TYPE, **container["env"]} if terminal else container["env"]
+    return {**container, "argv": argv, "env": env, "mounts": [], "terminal": terminal}
 
 
 def stop_signal(config: pb.ContainerConfig) -> int:

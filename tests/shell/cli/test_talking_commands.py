@@ -104,9 +104,11 @@ async def test_a_command_runs_in_a_container_and_its_end_is_ours(place: Path) ->
         done = await said(place, "exec", "-i", "web-n1", "-c", "main", "--", "cat", stdin=much)
         assert (0, True, b"") == (done.returncode, much == done.stdout, done.stderr)
 
-        done = await said(place, "exec", "web-n1", "--", "no-such-program")
-        assert done.returncode != 0
-        assert b"error: " in done.stderr
+        done = await said(place, "exec", "web-n1", "-c", "main", "--", "no-such-program")
+        said_why = b"error: cannot execute no-such-program: executable file not found in $PATH\n"
+        assert (127, b"", said_why) == (done.returncode, done.stdout, done.stderr)
+        done = await said(place, "exec", "web-n1", "-c", "main", "--", "/etc/passwd")
+        assert (126, b"error: cannot execute /etc/passwd: Permission denied\n") == (done.returncode, done.stderr)
         done = await said(place, "exec", "web-n1", "-c", "none", "--", "true")
         assert (1, b'error: pod "web-n1" has no container "none"; it has main, web\n') == (done.returncode, done.stderr)
 
@@ -459,6 +461,31 @@ def test_an_end_without_an_exit_code_is_told_as_it_was(why: str, told: bytes) ->
     with pytest.raises(CommandFailed) as failed:
         exit_code_of(told)
     assert why == str(failed.value)
+
+
+OCI = "failed to start exec: OCI runtime exec failed: exec failed: unable to start container process: "
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (127, OCI + 'exec: "nope": executable file not found in $PATH: unknown'),
+        (127, OCI + 'exec: "/nope": stat /nope: no such file or directory: unknown'),
+        (127, "executable file `nope` not found in $PATH: No such file or directory"),
+        (127, "cannot execute /nope: no such file"),
+        (126, OCI + 'exec: "/etc/passwd": permission denied: unknown'),
+        (126, "open executable: Permission denied"),
+        (126, "cannot execute /data: Exec format error"),
+        (1, OCI + 'chdir to cwd ("/gone") set in config.json failed: no such file or directory: unknown'),
+        (1, "cannot enter the working directory /gone: No such file or directory"),
+        (1, 'container "main" is not running'),
+    ],
+)
+def test_a_command_that_cannot_be_executed_ends_with_the_exit_code_of_a_shell(code: int, why: str) -> None:
+    with pytest.raises(CommandFailed) as failed:
+        exit_code_of(msgspec.json.encode({"status": "Failure", "message": why, "reason": "InternalError"}))
+
+    assert (code, why) == (failed.value.exit_code, str(failed.value))
 
 
 async def test_what_is_typed_at_the_end_of_a_process_loses_nothing_of_what_it_wrote() -> None:

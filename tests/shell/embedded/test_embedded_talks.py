@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from contract.streaming_suite import LISTENS, SPEAKS, TERMINAL, talking, told
-from shell.embedded.embeddedkit import PREFIXES, gone, processes_with, running_apart
+from shell.embedded.embeddedkit import PREFIXES, gone, processes_with, running, running_apart
 from trikubelet.embedded.commands import PIECES_WAITING_MAX, Listener, _collect, _Outlet
 from trikubelet.embedded.log import ContainerLog
 from trikubelet.embedded.pods import _pump
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shell.embedded.embeddedkit import Embedded
+    from trikubelet.model.runtime import StandardStreams
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
@@ -160,3 +161,21 @@ def test_who_does_not_keep_up_hears_no_more_and_holds_up_nobody() -> None:
         assert (number > PIECES_WAITING_MAX) == listener.is_late
         listener.put("stdout", b"x")
     assert PIECES_WAITING_MAX == listener.output.statistics().current_buffer_used
+
+
+@pytest.mark.parametrize(
+    ("streams", "envs", "term"),
+    [
+        (TERMINAL, (), "xterm"),
+        (TERMINAL, (("TERM", "vt100"),), "vt100"),
+        (LISTENS, (), "none"),
+    ],
+)
+async def test_a_command_on_a_terminal_has_a_terminal_type_unless_its_pod_gives_one(
+    streams: StandardStreams, envs: tuple[tuple[str, str], ...], term: str, tmp_path: Path
+) -> None:
+    async with running(tmp_path) as embedded:
+        container_id = await embedded.start("exec sleep 1000", envs=envs)
+        url = await embedded.runtime.exec_url(container_id, ["sh", "-c", "env | grep ^TERM= || echo none"], streams)
+        said, _, status = await told(url, streams)
+    assert ("Success", term) == (status["status"], said.decode().strip().removeprefix("TERM="))
