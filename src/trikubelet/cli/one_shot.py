@@ -1,8 +1,10 @@
 """One pod, from its manifest to its end, without an agent that runs: what ``trikubelet run`` does.
 
     manifest ─► an agent in a directory of its own, which sees no other pod ─► logs while it runs
-       ended by itself or by a signal, its time is over, or nobody reads on
+       ended by itself or by a signal, its time is over, it cannot start, or nobody reads on
           ─► manifest removed ─► the pod ends with its grace ─► removed
+
+A second signal ends the pod without grace. At a third nothing is waited for any more.
 
 The agent inside is the one and only there is (``app/compose.py``), without ports and without cgroups for pods, which an
 agent would tidy up on the whole machine.
@@ -10,6 +12,7 @@ agent would tidy up on the whole machine.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -27,7 +30,9 @@ from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.one_pod import OnePodRuntime
 from trikubelet.cli.terminal import in_lines
 from trikubelet.cli.whole_lines import WholeLines
+from trikubelet.core.lifecycle import StopReason
 from trikubelet.core.names import all_containers
+from trikubelet.core.obstacles import obstacle
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.runtime import ContainerState
@@ -51,6 +56,15 @@ SILENCE_SECONDS: Final = 5.0
 """After so long it is printed what is waited for."""
 REMOVAL_SECONDS_MAX: Final = 30.0
 """After the pod's own grace: for the runtime to remove it, and the volumes to go."""
+KILL_SECONDS_MAX: Final = 10.0
+"""After a second signal, for the same."""
+STAYS_SECONDS: Final = 3.0
+"""So long an obstacle is looked at that does not go away by itself, or does not on a runtime inside this process, which
+asks nobody else: for some tries."""
+MAY_GO_SECONDS: Final = 60.0
+"""So long one is that may: three pulls of an image, with the back-off between them."""
+EXIT_NEVER_STARTED: Final = 125
+"""As of docker and podman."""
 EXIT_TIMEOUT: Final = 124
 """As of timeout(1)."""
 EXIT_INTERRUPTED: Final = 130
@@ -110,7 +124,7 @@ def _ending_signals() -> list[signal.Signals]:
 
 
 class _OneShot:
-    """Owns which runs of containers and which warnings were shown."""
+    """Owns which runs of containers and which warnings were shown, and since when the pod cannot start."""
 
     def __init__(self, shot: Shot, agent: Agent, signals: AsyncIterator[int], ends_at: float) -> None:
         self._shot = shot
@@ -119,6 +133,7 @@ class _OneShot:
         self._ends_at = ends_at
         self._logs: set[str] = set()
         self._warned: set[str] = set()
+        self._obstructed_since = math.inf
 
     async def run(self) -> int:
         """To the end of the pod and of all that is left of it."""
@@ -132,22 +147,41 @@ class _OneShot:
         code = EXIT_TIMEOUT
         async with trio.open_nursery() as showing:
             with trio.move_on_at(self._ends_at) as running:
-                said = "interrupted: the pod is stopped, with its grace"
+                said = f"interrupted: the pod is stopped and has {self._grace_seconds()} s to end (again: kill it)"
                 code = await _first(partial(self._to_its_end, showing), partial(_interrupted, self._signals, said))
             if running.cancelled_caught:
-                _report(f"the pod has not ended within {self._shot.seconds_max:g} s: it is stopped")
+                grace = f"it is stopped and has {self._grace_seconds()} s to end (interrupt: kill it)"
+                _report(f"the pod has not ended within {self._shot.seconds_max:g} s: {grace}")
             await self._end()
             showing.cancel_scope.cancel()
         return code
 
     async def _end(self) -> None:
-        """Have the pod stopped, and wait until it is gone. A second signal is for who does not want to wait."""
+        """Have the pod stopped, and wait until it is gone. A signal meanwhile kills it; another is for a caller that
+        does not want to wait for that either."""
         self._shot.manifest.unlink(missing_ok=True)
-        with trio.move_on_after(REMOVAL_SECONDS_MAX + self._grace_seconds()) as removing:
-            said = "interrupted again: parts of the pod may still run"
-            await _first(self._removed, partial(_interrupted, self._signals, said))
-        if removing.cancelled_caught:
-            _report("the pod did not end in time: parts of it may still run")
+        seconds = REMOVAL_SECONDS_MAX + self._grace_seconds()
+        if await self._gone_within(seconds, "interrupted again: the pod is killed"):
+            return
+        self._agent.node.workers.stop(self._shot.uid, StopReason.REMOVED, 0)
+        if not await self._gone_within(KILL_SECONDS_MAX, "interrupted once more"):
+            _report(self._left_behind())
+
+    async def _gone_within(self, seconds: float, said: str) -> bool:
+        """Whether the pod was gone in time, and before a signal, which is answered with ``said``."""
+        with trio.move_on_after(seconds):
+            code = await _first(self._removed, partial(_interrupted, self._signals, said))
+            return code != EXIT_INTERRUPTED
+        return False
+
+    def _left_behind(self) -> str:
+        settings = self._shot.settings
+        if settings.runtime.inside:
+            return "the pod was not waited for: what still runs of it ends now"
+        return (
+            f"the pod was not waited for: parts of it may still run on {settings.runtime.endpoint}, and its files are "
+            f"in {settings.root_dir}"
+        )
 
     async def _to_its_end(self, showing: trio.Nursery) -> int:
         """Show what the pod does until it has ended and all it wrote is shown; its exit code."""
@@ -159,9 +193,27 @@ class _OneShot:
                 self._warn(pod)
                 if code is None and pod.status.phase in ("Succeeded", "Failed"):
                     code = exit_code_of(pod)
+                if code is None and (why := self._cannot_start(pod)):
+                    _report(why)
+                    return EXIT_NEVER_STARTED
             if code is not None and not showing.child_tasks:
                 return code
         raise AssertionError  # it has no end of its own
+
+    def _cannot_start(self, pod: Pod) -> str:
+        """Why the pod is given up; empty for one that starts, or may still."""
+        worker = self._agent.node.workers.worker(self._shot.uid)
+        found = obstacle(pod, worker.statistics().last_error if worker is not None else "")
+        if found is None:
+            self._obstructed_since = math.inf
+            return ""
+        self._obstructed_since = min(self._obstructed_since, trio.current_time())
+        may_go = found.may_go and not self._shot.settings.runtime.inside
+        seconds = trio.current_time() - self._obstructed_since
+        is_tried = self._agent.node.puller.progress(self._shot.uid)
+        if seconds < (MAY_GO_SECONDS if may_go else STAYS_SECONDS) or is_tried:
+            return ""
+        return f"the pod cannot start, given up after {seconds:.0f} s: {found}"
 
     def _pod(self) -> Pod | None:
         return next((pod for pod in self._agent.view.pods() if pod.metadata.uid == self._shot.uid), None)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import AsyncExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 import trio
 
@@ -26,10 +31,14 @@ from trikubelet.cli.whole_lines import LINE_BYTES_MAX
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.runtime import CriRuntime
 from trikubelet.fake.runtime import Plan, run_fake
+from trikubelet.model import k8s
 from trikubelet.model.runtime_errors import NotImplementedByRuntime
 from trikubelet.server.node_view import LogPlace
+from trikubelet.testing.builders import pod
 
 if TYPE_CHECKING:
+    from trio.testing import MockClock
+
     from trikubelet.cli.one_shot import Shot
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
@@ -90,7 +99,8 @@ def test_a_pod_whose_time_is_over_is_stopped_with_its_grace(place: Path) -> None
     done = run(manifest(place, script, policy="Always"), "--timeout=15s")
 
     assert (124, "began\nbye\n") == (done.returncode, done.stdout)
-    assert "trikubelet: the pod has not ended within 15 s: it is stopped\n" == done.stderr
+    told = "the pod has not ended within 15 s: it is stopped and has 60 s to end (interrupt: kill it)"
+    assert f"trikubelet: {told}\n" == done.stderr
 
 
 @pytest.mark.slow
@@ -146,6 +156,140 @@ async def test_a_pod_ends_when_nobody_reads_on(place: Path) -> None:
         assert (1, b"") == (await process.wait(), bytes(await process.stderr.receive_some()))
 
     assert ["ended", "pod.yaml"] == sorted(os.listdir(place))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("container", "why"),
+    [
+        (
+            "{name: a, image: nginx}",
+            "container a: ImagePullBackOff: .*: nginx:latest: the embedded runtime has no images",
+        ),
+        ("{name: a, image: host}", 'container a: CreateContainerError: .* image "host" has no command of its own'),
+        ("{name: a, image: host, command: [/nope]}", "container a: StartError: cannot execute /nope: no such file"),
+        (
+            "{name: a, image: host, command: ['true'], envFrom: [{configMapRef: {name: gone}}]}",
+            'container a: CreateContainerConfigError: configmap "gone" not found',
+        ),
+    ],
+)
+def test_a_pod_that_cannot_start_is_given_up_and_removed(place: Path, container: str, why: str) -> None:
+    file = place / "pod.yaml"
+    file.write_text(f"apiVersion: v1\nkind: Pod\nmetadata: {{name: job}}\nspec: {{containers: [{container}]}}\n")
+    done = run(file)
+
+    assert (125, "") == (done.returncode, done.stdout)
+    assert re.fullmatch(
+        rf"trikubelet: the pod cannot start, given up after \d+ s: {why}.*", done.stderr.splitlines()[-1]
+    )
+    assert [file] == list(place.iterdir())
+
+
+class Stuck:
+    """An agent whose one pod waits as a test says; ``pulls``: an image is being pulled."""
+
+    def __init__(self, place: Path, endpoint: str) -> None:
+        self.reason, self.pulls = "", False
+        worker = SimpleNamespace(statistics=lambda: SimpleNamespace(last_error=""))
+        puller = SimpleNamespace(progress=lambda _: {"a": "pulling"} if self.pulls else {})
+        workers = SimpleNamespace(worker=lambda _: worker)
+        agent = SimpleNamespace(node=SimpleNamespace(workers=workers, puller=puller))
+        shot = one_shot.Shot(one_shot.settings_of(place, endpoint), place / "pod.yaml", "uid", math.inf)
+        self._one = one_shot._OneShot(shot, agent, AsyncExitStack(), math.inf)  # type: ignore[arg-type]
+
+    def given_up(self) -> bool:
+        waiting = k8s.ContainerStateWaiting(reason=self.reason or "ContainerCreating", message="why")
+        shown = k8s.ContainerStatus(
+            name="a", image="", image_id="", ready=False, restart_count=0, state=k8s.ContainerState(waiting=waiting)
+        )
+        status = k8s.PodStatus(phase="Pending", container_statuses=(shown,))
+        return bool(self._one._cannot_start(msgspec.structs.replace(pod("web"), status=status)))
+
+    async def seconds_until_given_up(self) -> float:
+        began = trio.current_time()
+        with trio.fail_after(1000):
+            while not self.given_up():  # noqa: ASYNC110 - it is asked again and again by its caller, too
+                await trio.sleep(0.2)
+        return trio.current_time() - began
+
+
+OUTSIDE = "unix:///nowhere.sock"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "reason", "seconds"),
+    [
+        (OUTSIDE, "ErrImagePull", one_shot.MAY_GO_SECONDS),
+        (OUTSIDE, "CreateContainerError", one_shot.MAY_GO_SECONDS),
+        (OUTSIDE, "InvalidImageName", one_shot.STAYS_SECONDS),
+        (OUTSIDE, "CreateContainerConfigError", one_shot.STAYS_SECONDS),
+        ("embedded:", "ErrImagePull", one_shot.STAYS_SECONDS),
+        ("embedded:", "CreateContainerError", one_shot.STAYS_SECONDS),
+    ],
+)
+async def test_what_may_go_away_by_itself_is_given_more_time(
+    endpoint: str, reason: str, seconds: float, place: Path, autojump_clock: MockClock
+) -> None:
+    stuck = Stuck(place, endpoint)
+    stuck.reason = reason
+
+    assert seconds == pytest.approx(await stuck.seconds_until_given_up(), abs=0.3)
+
+
+async def test_an_obstacle_that_went_away_counts_anew_and_a_pull_under_way_is_not_broken_off(
+    place: Path, autojump_clock: MockClock
+) -> None:
+    stuck = Stuck(place, OUTSIDE)
+    for reason in ("ErrImagePull", "", "ImagePullBackOff"):
+        stuck.reason = reason
+        assert not stuck.given_up()
+        await trio.sleep(one_shot.MAY_GO_SECONDS - 1)
+        assert not stuck.given_up()
+    stuck.pulls = True
+    await trio.sleep(600)
+    assert not stuck.given_up()
+    stuck.pulls = False
+    assert stuck.given_up()
+
+
+async def interrupted(file: Path, times: int) -> tuple[int, str]:
+    """What comes of a pod that does not heed its end, and of so many signals."""
+    own = {"TMPDIR": str(file.parent), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
+    process = await trio.lowlevel.open_process(line(file), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=own)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    said = b""
+    with trio.fail_after(120):
+        assert b"up\n" == bytes(await process.stdout.receive_some())
+        for number in range(times):
+            process.send_signal(signal.SIGINT)
+            while said.count(b"interrupted") <= number:
+                said += bytes(await process.stderr.receive_some())
+        while more := await process.stderr.receive_some():
+            said += bytes(more)
+        return await process.wait(), said.decode()
+
+
+@pytest.mark.slow
+async def test_a_second_signal_kills_the_pod_and_nothing_of_it_stays(place: Path) -> None:
+    code, said = await interrupted(manifest(place, "trap '' TERM; echo up; while :; do sleep 0.1; done"), 2)
+
+    assert 130 == code
+    assert [
+        "trikubelet: interrupted: the pod is stopped and has 60 s to end (again: kill it)",
+        "trikubelet: interrupted again: the pod is killed",
+    ] == said.splitlines()
+    assert ["pod.yaml"] == os.listdir(place)
+
+
+@pytest.mark.slow
+async def test_at_a_third_signal_nothing_is_waited_for_and_on_the_embedded_runtime_nothing_stays(place: Path) -> None:
+    code, said = await interrupted(manifest(place, "trap '' TERM; echo up; while :; do sleep 0.1; done"), 3)
+
+    assert 130 == code
+    assert "trikubelet: the pod was not waited for: what still runs of it ends now" == said.splitlines()[-1]
+    assert ["pod.yaml"] == os.listdir(place)
 
 
 def test_without_a_runtime_nothing_is_waited_for(place: Path) -> None:

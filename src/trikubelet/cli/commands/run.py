@@ -1,7 +1,7 @@
 """``trikubelet run FILE``: one pod from its manifest to its end, without an agent that runs; ends as the pod does.
 
-What its containers write is printed, what is in its way said on standard error. Ctrl-C, SIGTERM and ``--timeout`` stop
-it with its grace, a second signal at once. Nothing of it stays.
+What its containers write is printed, what is in its way is reported on standard error, and a pod that cannot start is
+given up. Ctrl-C, SIGTERM and ``--timeout`` stop it with its grace, a second signal kills it. Nothing of it stays.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from trikubelet.cli.one_shot import Shot, run_shot, settings_of
 from trikubelet.cli.validate import load
 from trikubelet.cli.words.run import parser
 from trikubelet.cri.endpoint import connect_failure, socket_path
-from trikubelet.host.removal import remove_tree
+from trikubelet.host.removal import remove_unmounted
 from trikubelet.kit import klog
 from trikubelet.kit.unix_socket import connect_unix
-from trikubelet.model.errors import StartFailed
+from trikubelet.model.errors import StartFailed, StillMounted
 from trikubelet.model.faults import Fault
 
 if TYPE_CHECKING:
@@ -41,19 +41,28 @@ def run(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     _start_log(args.verbosity)
     root = Path(tempfile.mkdtemp(prefix="trikubelet-run-"))
+    is_inside = False  # then the pod ends with this process, whatever happens
     try:
         settings = settings_of(root, args.endpoint)
+        is_inside = settings.runtime.inside
         shot = _shot(args, settings)
-        if not settings.runtime.inside:
+        if not is_inside:
             trio.run(_refuse_without_a_runtime, settings.runtime.endpoint)
             _refuse_beside_others(settings.runtime.endpoint)
         return trio.run(run_shot, shot)
     except* StartFailed as failed:
         raise CommandFailed(reason_of(failed)) from failed
     finally:
-        if not (root / "pods").is_dir() or not os.listdir(root / "pods"):  # else something may still be mounted there
-            with suppress(OSError):
-                remove_tree(str(root))
+        _remove(root, has_ended=is_inside)
+
+
+def _remove(root: Path, *, has_ended: bool) -> None:
+    """Remove the directory of an agent that is gone, unless its pod may still run with the volumes that are there.
+    ``has_ended``: it does not."""
+    pods = root / "pods"
+    with suppress(OSError, StillMounted):
+        if has_ended or not pods.is_dir() or not os.listdir(pods):
+            remove_unmounted(root)
 
 
 def _start_log(verbosity: int) -> None:

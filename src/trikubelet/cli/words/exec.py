@@ -10,7 +10,8 @@ def parser() -> Parser:
     """The arguments of ``exec``."""
     made = Parser(
         "exec",
-        "Run a command in a container. The exit code is that of the command.",
+        "Run a command in a container. The exit code is that of the command; 127 if the command does not exist, 126 if "
+        "it cannot be executed.",
         [
             ("List the processes of a container", "trikubelet exec web-node1 -- ps"),
             ("Open a shell", "trikubelet exec -it web-node1 -c app -- sh"),

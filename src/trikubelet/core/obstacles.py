@@ -1,0 +1,73 @@
+"""What keeps a pod from starting, judged for a caller that does not wait for ever (``trikubelet run``).
+
+A node tries again for ever, because an operator may mend what is wrong. A caller that runs one pod to its end needs to
+know whether that can come, and whether the obstacle can go away by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.core.restarts import CRASH_LOOP_BACK_OFF
+
+if TYPE_CHECKING:
+    from trikubelet.model import k8s
+
+_STAYS: Final = frozenset({"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"})
+"""Of what the pod and the objects beside it say: the next try fails alike."""
+_MAY_GO: Final = frozenset(
+    {
+        *("ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"),
+        *("CreateContainerError", "RunContainerError"),
+    }
+)
+"""Of the world: a registry or a runtime may answer otherwise the next time."""
+_NEVER_RAN: Final = frozenset({"StartError", "ContainerCannotRun"})
+"""How a runtime ends a container whose process it could not start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What is in a pod's way. ``about``: the container, or empty; ``may_go``: it can go away by itself."""
+
+    about: str
+    reason: str
+    message: str
+    may_go: bool
+
+    def __str__(self) -> str:
+        about = f"container {self.about}: " if self.about else ""
+        return f"{about}{self.reason}: {self.message}" if self.message else f"{about}{self.reason}"
+
+
+def obstacle(pod: k8s.Pod, sync_error: str) -> Obstacle | None:
+    """What keeps the pod, or one of its containers, from starting; None where nothing does. A container that has run
+    is in nobody's way, however it ended. ``sync_error``: why the pod's last sync failed, as ``Reason: message``."""
+    if pod.status is None:
+        return None
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    for status in statuses:
+        if (found := _of_container(status)) is not None:
+            return found
+    if sync_error and all(map(_is_untouched, statuses)):
+        reason, _, message = sync_error.partition(": ")
+        return Obstacle("", reason, message, may_go=True)
+    return None
+
+
+def _of_container(status: k8s.ContainerStatus) -> Obstacle | None:
+    waiting = status.state.waiting if status.state is not None else None
+    if waiting is None:
+        return None
+    if waiting.reason in _STAYS | _MAY_GO:
+        return Obstacle(status.name, waiting.reason, waiting.message, may_go=waiting.reason in _MAY_GO)
+    ended = status.last_state.terminated if status.last_state is not None else None
+    if waiting.reason == CRASH_LOOP_BACK_OFF and ended is not None and ended.reason in _NEVER_RAN:
+        return Obstacle(status.name, ended.reason, ended.message, may_go=True)
+    return None
+
+
+def _is_untouched(status: k8s.ContainerStatus) -> bool:
+    """Whether nothing of the container was ever begun."""
+    return status.last_state is None and (status.state is None or status.state.waiting is not None)
