@@ -12,8 +12,8 @@ def parser() -> Parser:
     made = Parser(
         "run",
         "Run one pod until it ends, without a running agent, and print its logs. The exit code is 0, or that of the "
-        "first container that failed; 124 if the timeout expired, 125 if the pod cannot start, 130 if it was interrupted. "
-        "Ctrl-C stops the pod within its grace period; a second Ctrl-C kills it.",
+        "first container that failed; 124 if the timeout expired, 125 if the pod cannot start, 130 if it was "
+        "interrupted. Ctrl-C stops the pod within its grace period; a second Ctrl-C kills it.",
         [
             ("Run a pod on this machine's container runtime", "trikubelet run job.yaml"),
             (
