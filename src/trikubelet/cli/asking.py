@@ -256,9 +256,10 @@ async def with_faults(agent: AgentClient, error: CommandFailed) -> CommandFailed
     return CommandFailed("\n".join([str(error), "It may be in one of these manifests, which have faults:", *found]))
 
 
-def default_container(pod: Pod) -> str:
+def default_container(pod: Pod, *, quiet: bool = False) -> str:
     """The container that is meant when none is named: the one the pod's annotation names, else the first. The latter is
-    printed on standard error, in kubectl's words, where there are others. Raises CommandFailed."""
+    printed on standard error, in kubectl's words, where there are others, unless it is to be ``quiet``. Raises
+    CommandFailed."""
     names = [container.name for container in pod.spec.containers]
     wanted = pod.metadata.annotations.get(DEFAULT_CONTAINER, "")
     if not names:
@@ -266,7 +267,7 @@ def default_container(pod: Pod) -> str:
     chosen = wanted if wanted in names else names[0]
     others = [f"{container.name} (init)" for container in pod.spec.init_containers]
     others += [f"{container.name} (ephem)" for container in pod.spec.ephemeral_containers]
-    if not wanted and len(known := [*names, *others]) > 1:
+    if not (wanted or quiet) and len(known := [*names, *others]) > 1:
         print(f'Defaulted container "{chosen}" out of: {", ".join(known)}', file=sys.stderr)
     return chosen
 

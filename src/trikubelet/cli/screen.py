@@ -1,7 +1,9 @@
 """A page on the whole terminal that is followed every two seconds: ``trikubelet top`` without a kind.
 
-    look ─► page ─► every two seconds again; while the agent is silent or away the last one stays, and says so
-    keys and each second ─► status_page.sheet_of ─► curses;   q ends it
+    look ─► page, and the text that is open ─► every two seconds again, and at once when a text is opened;
+                                               while the agent is silent or away the last one stays, and says so
+    keys ─► screen_state.pressed ─► state ┐
+    each second, and after each key ──────┴─► status_page.sheet_of or text_page.text_sheet ─► curses
 
 The two go on side by side, so a key is heard whatever the agent does. Nothing but the standard library's curses, so it
 works over ssh and wherever a terminal has a cursor.
@@ -12,53 +14,49 @@ from __future__ import annotations
 import curses
 import os
 import sys
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
-from trikubelet.cli import asking
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.cli.status_page import FIGURES, Page, sheet_of, warning_of
+from trikubelet.cli.screen_reading import Subject, gather, read
+from trikubelet.cli.screen_state import HELP, Sheet, State, View, pressed
+from trikubelet.cli.status_page import SILENT_SECONDS, sheet_of, warning_of
+from trikubelet.cli.text_page import Text, text_sheet
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from trikubelet.cli.client import AgentClient
+    from trikubelet.cli.status_page import Page
+
+    Look = Callable[[], Awaitable[Page]]
+    Read = Callable[["Subject"], Awaitable[Text]]
 
 PAGE_SECONDS: Final = 2.0
 DRAW_SECONDS: Final = 1.0
 ESCAPE_MILLISECONDS: Final = 25
 """How long curses, and everything with it, waits after Escape for the rest of an arrow key: its own second is long."""
-ENDING: Final = (ord("q"), ord("Q"))
-LINES: Final = {curses.KEY_UP: -1, ord("k"): -1, curses.KEY_DOWN: 1, ord("j"): 1}
-PAGES: Final = {curses.KEY_PPAGE: -1, curses.KEY_NPAGE: 1, ord(" "): 1}
+HELP_TITLE: Final = "keys · Esc: back"
 
 
 class Window(Protocol):
     """What is used of a ``curses.window``."""
 
+    encoding: str
+
     def getmaxyx(self) -> tuple[int, int]: ...
 
     def erase(self) -> None: ...
 
-    def addnstr(self, y: int, x: int, text: str, n: int, /) -> None: ...
+    def addnstr(self, y: int, x: int, text: str, n: int, attr: int, /) -> None: ...
 
     def refresh(self) -> None: ...
 
     def getch(self) -> int: ...
-
-
-async def gather(agent: AgentClient) -> Page:
-    """What is to be shown now. Raises CommandFailed."""
-    (node,) = await asking.nodes(agent)
-    metrics = {}
-    for line in (await agent.get("/metrics")).decode().splitlines():
-        name, _, value = line.partition(" ")
-        if name in FIGURES:
-            metrics[name] = float(value)
-    problems = (await asking.node(agent)).problems
-    return Page(node, problems, await asking.pods(agent), await asking.used(agent), metrics, asking.now_ns())
 
 
 async def show(agent: AgentClient) -> None:
@@ -73,8 +71,7 @@ async def show(agent: AgentClient) -> None:
     if not moves:
         named = os.environ.get("TERM", "")
         raise CommandFailed(f"this terminal cannot be used: TERM={named} cannot move its cursor; try TERM=xterm")
-    look = partial(gather, agent)
-    page = await look()  # an agent that is not there is reported in a line
+    page = await gather(agent)  # an agent that is not there is reported in a line
     window = curses.initscr()
     try:
         curses.noecho()
@@ -82,43 +79,73 @@ async def show(agent: AgentClient) -> None:
         curses.set_escdelay(ESCAPE_MILLISECONDS)
         window.keypad(True)
         window.nodelay(True)
-        await Showing(window, sys.stdin.fileno(), page).run(look)
+        with suppress(curses.error):  # a terminal that cannot hide its cursor
+            curses.curs_set(0)
+        await Showing(window, sys.stdin.fileno(), page).run(partial(gather, agent), partial(read, agent))
     finally:
+        with suppress(curses.error):
+            curses.curs_set(1)
         curses.nocbreak()
         curses.echo()
         curses.endwin()
 
 
 class Showing:
-    """Owns the page that was gathered last, when that was and why there is no newer one, and how far was scrolled."""
+    """Owns the state that the keys made, the page and the text that were read last, when that was, and why there is
+    nothing newer."""
 
     def __init__(self, window: Window, keyboard: int, page: Page) -> None:
         """``keyboard``: the descriptor that is readable when the window has keys."""
         self._window = window
         self._keyboard = keyboard
         self._page = page
-        self._at = trio.current_time()
+        self._page_at = trio.current_time()
+        self._text: tuple[Subject, Text] | None = None
+        self._text_at = 0.0  # when it was read, or, until it is, opened
         self._problem = ""
-        self._first = 0
-        self._room = 1
+        self._state = State()
+        self._sheet = Sheet((), 0, 0, 1)
+        self._opened = trio.Event()
+        self._reading = trio.CancelScope()
 
-    async def run(self, look: Callable[[], Awaitable[Page]]) -> None:
-        """Show the page, and each that ``look`` comes back with, until q or the end of the keyboard. ``look`` raises
-        CommandFailed, which is shown."""
+    async def run(self, look: Look, read_text: Read) -> None:
+        """Show the page, and each that ``look`` comes back with, until q or the end of the keyboard; and the text that
+        the keys open. Both raise CommandFailed, which is shown."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._follow, look)
+            nursery.start_soon(self._follow, look, read_text)
             await self._attend()
             nursery.cancel_scope.cancel()
 
-    async def _follow(self, look: Callable[[], Awaitable[Page]]) -> None:
+    async def _follow(self, look: Look, read_text: Read) -> None:
         while True:
-            await trio.sleep(PAGE_SECONDS)
-            try:
+            with trio.move_on_after(PAGE_SECONDS):
+                await self._opened.wait()
+            self._opened = trio.Event()
+            with trio.CancelScope() as self._reading:
+                await self._read(look, read_text)
+
+    async def _read(self, look: Look, read_text: Read) -> None:
+        """Read what is shown now, and draw it."""
+        subject = self._subject()
+        try:
+            if subject is None:
                 self._page = await look()
-            except CommandFailed as error:
-                self._problem = str(error)
+                self._page_at = trio.current_time()
             else:
-                self._at, self._problem = trio.current_time(), ""
+                self._text = subject, await read_text(subject)
+                self._text_at = trio.current_time()
+        except CommandFailed as error:
+            self._problem = str(error)
+        else:
+            self._problem = ""
+        self._draw()
+
+    def _subject(self) -> Subject | None:
+        """What the text is about that is open; None where none is that must be read."""
+        state = self._state
+        if state.view not in (View.POD, View.LOGS) or state.selected is None:
+            return None
+        return Subject(state.view, *state.selected, state.container)
 
     async def _attend(self) -> None:
         while True:
@@ -126,24 +153,53 @@ class Showing:
             with trio.move_on_after(DRAW_SECONDS) as waited:
                 await trio.lowlevel.wait_readable(self._keyboard)
             keys = list(iter(self._window.getch, curses.ERR))
-            at_end = not (keys or waited.cancelled_caught)  # something to read, and it is nothing
-            if at_end or any(key in ENDING for key in keys):
+            if not (keys or waited.cancelled_caught):  # something to read, and it is nothing
                 return
             for key in keys:
-                self._scroll(key)
+                self._press(key)
+                if self._state.is_over:
+                    return
 
-    def _scroll(self, key: int) -> None:
-        self._first += LINES.get(key, 0) + PAGES.get(key, 0) * self._room
-        if key in (curses.KEY_HOME, curses.KEY_END):
-            self._first = len(self._page.pods) if key == curses.KEY_END else 0
+    def _press(self, key: int) -> None:
+        before = self._subject()
+        self._state = pressed(self._state, key, self._sheet)
+        if self._subject() != before:
+            self._text, self._text_at = None, trio.current_time()
+            self._opened.set()  # it is read at once,
+            self._reading.cancel()  # and does not wait for what is not shown any more
+        self._make()  # the next key goes by what this one did
+
+    def _make(self) -> None:
+        """Make the sheet for the window as large as it is now."""
+        height, width = self._window.getmaxyx()
+        height, width = height - 1, width - 1  # not into the last corner: behind it the cursor would have no place
+        state = self._state
+        if state.view is View.HELP:
+            self._sheet = text_sheet(Text(HELP_TITLE, HELP), "", state.first, height, width)
+        elif (subject := self._subject()) is not None:
+            text, warning = self._text_of(subject)
+            self._sheet = text_sheet(text, warning, state.first, height, width)
+        else:
+            warning = warning_of(trio.current_time() - self._page_at, self._problem)
+            self._sheet = sheet_of(self._page, state, warning, height, width)
+            self._state = replace(state, top=self._sheet.first)
+
+    def _text_of(self, subject: Subject) -> tuple[Text, str]:
+        """The text, and what is wrong with it. One that is not read yet says why it is not."""
+        seconds = trio.current_time() - self._text_at
+        read_last, text = self._text or (None, None)
+        if text is not None and read_last == subject:
+            return text, warning_of(seconds, self._problem)
+        silence = "the agent is silent" if seconds > SILENT_SECONDS else "…"
+        return Text(f"{subject.namespace}/{subject.name} · Esc: back", [self._problem or silence]), ""
 
     def _draw(self) -> None:
-        height, width = self._window.getmaxyx()
-        warning = warning_of(trio.current_time() - self._at, self._problem)
-        # Not into the last corner: behind it the cursor would have no place.
-        sheet = sheet_of(self._page, warning, self._first, height - 1, width - 1)
-        self._first, self._room = sheet.first, sheet.room
+        self._make()
+        _, width = self._window.getmaxyx()
         self._window.erase()
-        for number, line in enumerate(sheet.lines):
-            self._window.addnstr(number, 0, line, width - 1)
+        for number, line in enumerate(self._sheet.lines):
+            attributes = curses.A_REVERSE if number == self._sheet.marked else curses.A_NORMAL
+            # A log may have signs that the terminal's encoding has not.
+            shown = line.encode(self._window.encoding, "replace").decode(self._window.encoding)
+            self._window.addnstr(number, 0, shown, width - 1, attributes)
         self._window.refresh()

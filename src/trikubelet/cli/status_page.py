@@ -1,43 +1,44 @@
-"""What ``trikubelet top`` shows on a whole screen: a node, its agent and its pods, as much as a window has room for.
+"""What ``trikubelet top`` shows of a node and its pods on a whole screen, as much as a window has room for.
 
-    Page ─► head: the node, the agent's figures, what is wrong ────────────────────────────┐
-      └───► a row for each pod, those with a problem first, then the busy ones                 ├─► Sheet
-              └─► columns that fit the width ─► as many rows as fit the height, from one on ┘
+    Page ─► the pods that fit the filter, in the order that was chosen ─► columns that fit the width ┐
+      └───► head: the node, a line about pods and keys, what is wrong, figures if they are wanted ────┴─► Sheet
 
-Pure: ``screen`` gathers the page, hears the keys and draws the lines.
+In a low window the pods come first: half of its lines are theirs, and one at least. Pure: ``screen`` gathers the
+page and draws the lines, ``screen_state`` says what the keys do.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trikubelet.cli.narrow import NarrowTable
-from trikubelet.cli.tables import Table
+from trikubelet.cli.screen_state import Order, Sheet
 from trikubelet.cli.terminal import in_a_cell
 from trikubelet.cli.usage_rows import NODE_COLUMNS, node_row, pod_rows
-from trikubelet.core.kubectl.pod_row import pod_row
+from trikubelet.core.kubectl.pod_row import PodRow, pod_row
 from trikubelet.core.kubectl.words import UNKNOWN
 from trikubelet.core.timestamps import SECOND_NS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trikubelet.core.kubectl.pod_row import PodRow
+    from trikubelet.cli.screen_state import Name, State
     from trikubelet.model.k8s import Node, Pod
     from trikubelet.model.summary import Summary
 
 LISTED: Final = "kubelet_pleg_last_seen_seconds"
 FIGURES: Final = {
-    LISTED: "relist {:.1f} s ago",
-    "trikubelet_pleg_inspections_waiting": "{:.0f} inspections waiting",
-    "trikubelet_status_waiting": "{:.0f} statuses waiting",
-    "trikubelet_events_waiting": "{:.0f} events waiting",
+    LISTED: "containers listed {:.1f} s ago",
+    "trikubelet_pleg_inspections_waiting": "{:.0f} pods to inspect",
+    "trikubelet_status_waiting": "{:.0f} statuses to publish",
+    "trikubelet_events_waiting": "{:.0f} events to publish",
 }
 """Of the agent's metrics those that say whether it keeps up; what a node does not have is left out."""
 COLUMNS: Final = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "CPU(cores)", "MEMORY(bytes)", "AGE")
 DISPENSABLE: Final = ("AGE", "NAMESPACE", "READY", "RESTARTS")
 """Columns that a narrow window does without, the first of them first."""
+UNKNOWN_AMOUNT: Final = "-"
 SILENT_SECONDS: Final = 5.0
 """A page that is older than this is not taken for how the node is now: an ordinary one is followed after two."""
 
@@ -55,45 +56,94 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
-    """The lines of a window, top to bottom; ``first`` is the number of the first pod in it, from 0, and ``room`` how
-    many fit."""
+class _Row:
+    """One pod: what a table shows of it, and by what it is sorted. ``cores`` and ``bytes`` are 0 where unknown."""
 
-    lines: Sequence[str]
-    first: int
-    room: int
+    shown: PodRow
+    amounts: tuple[str, str]
+    cores: int
+    bytes: int
+    created: str
+
+    @property
+    def name(self) -> Name:
+        return self.shown.namespace, self.shown.name
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The cells below ``COLUMNS``."""
+        row = self.shown
+        return (row.namespace, row.name, row.ready, row.status, row.restarts, *self.amounts, row.age)
+
+    @property
+    def restarts(self) -> int:
+        return int(self.shown.restarts.partition(" ")[0])
+
+    @property
+    def has_problem(self) -> bool:
+        """True if the pod is not as it is meant to be, or not yet."""
+        ready, _, total = self.shown.ready.partition("/")
+        return self.shown.status != "Completed" and (self.shown.status != "Running" or ready != total)
 
 
-def sheet_of(page: Page, warning: str, first: int, height: int, width: int) -> Sheet:
-    """What a window of this size shows of the page from the ``first`` pod on, or from the nearest to it there is;
-    ``warning``: what is wrong with the page itself, empty for nothing."""
-    wrong = [*([warning] if warning else []), *page.problems]
-    head = [
-        *Table(NODE_COLUMNS).lines([node_row(page.used, page.node)]),
-        " · ".join([f"{len(page.pods)} pods", "q ends", *_figures(page)]),
-        *(in_a_cell(f"! {one}") for one in wrong),
-        "",
-    ]
+_KEYS: Final[Mapping[Order, Any]] = {
+    Order.PROBLEMS: lambda row: (not row.has_problem, -row.cores),
+    Order.CPU: lambda row: -row.cores,
+    Order.MEMORY: lambda row: -row.bytes,
+    Order.NAME: lambda row: (row.shown.name, row.shown.namespace),
+    Order.RESTARTS: lambda row: -row.restarts,
+    Order.AGE: lambda row: row.created,
+}
+"""By what pods are sorted. Those that are equal stay in the order of a table: by namespace and name."""
+
+
+def sheet_of(page: Page, state: State, warning: str, height: int, width: int) -> Sheet:
+    """What a window of this size shows of the page, with the selected pod in it; ``warning``: what is wrong with the
+    page itself, empty for nothing."""
+    every = _rows(page)
+    rows = [row for row in every if _fits(row, state.filter)]
+    rows.sort(key=_KEYS[state.order], reverse=state.order is Order.AGE)  # the youngest first
+    names = [row.name for row in rows]
     table = NarrowTable(COLUMNS, width, dispensable=DISPENSABLE)
-    heading, *rows = table.lines(_rows(page)) or ["no pods"]
-    room = height - len(head) - 1
-    if len(rows) > room:  # the last line says so
-        room -= 1
-    room = max(1, room)
-    first = max(0, min(first, len(rows) - room))
-    lines = [*head, heading, *rows[first : first + room]]
-    if len(rows) > room:
-        below = len(rows) - room - first
-        lines.append(f"… {first} more above, {below} more below (arrows, PageUp, PageDown)")
-    return Sheet([line[:width] for line in lines[:height]], first, room)
+    heading, *lines = table.lines(row.cells for row in rows) or ["no pods" if not every else "no pod fits the filter"]
+    head = _head(page, state, every, warning, height - 1 - min(len(lines), max(1, height // 2)), width)
+    room = max(1, height - len(head) - 1)
+    is_counted = len(lines) > room > 2  # in the last line, where that costs no more than a third of the pods
+    room -= is_counted
+    at = names.index(state.selected) if state.selected in names else 0
+    last = max(0, len(lines) - room)
+    first = max(0, min(max(at - room + 1, min(state.top, at)), last))
+    shown = [*head, heading, *lines[first : first + room]]
+    if is_counted:
+        shown.append(f"… {first} more above, {len(lines) - room - first} more below")
+    marked = len(head) + 1 + at - first if names else None
+    return Sheet([line[:width] for line in shown[:height]], first, last, room, names, marked)
 
 
-def warning_of(seconds: float, problem: str) -> str:
-    """What is wrong with a page of ``seconds`` ago, if anything is; ``problem``: why there is no newer one, empty where
-    nobody knows."""
-    if problem:
-        return f"this is {seconds:.0f} s old: {problem}"
-    return f"this is {seconds:.0f} s old: the agent is silent" if seconds > SILENT_SECONDS else ""
+def _head(page: Page, state: State, rows: Sequence[_Row], warning: str, lines_max: int, width: int) -> list[str]:
+    """The lines above the pods, the most needed of them where not all have room."""
+    wrong = [in_a_cell(f"! {one}") for one in (*([warning] if warning else []), *page.problems)]
+    node = NarrowTable(NODE_COLUMNS, width, dispensable=("MEMORY(%)", "CPU(%)")).lines(
+        [[_amount(cell) for cell in node_row(page.used, page.node)]]
+    )
+    line, figures = [_line(state, rows)], [" · ".join(_figures(page))] if state.with_figures else []
+    if len(node) + len(line) + len(figures) + len(wrong) < lines_max:
+        return [*node, *line, *figures, *wrong, ""]
+    return [*line, *figures, *wrong][: max(0, lines_max)]
+
+
+def _line(state: State, rows: Sequence[_Row]) -> str:
+    """How many pods there are, what the keys did with them, and which keys tell more."""
+    if state.is_typing:
+        return f"/{state.filter}_"
+    fitting = sum(_fits(row, state.filter) for row in rows)
+    parts = [f"{fitting} of {len(rows)} pods" if state.filter else f"{len(rows)} pods"]
+    parts.append("? help, q quit")
+    if problems := sum(row.has_problem for row in rows):
+        parts.append(f"{problems} with problems")
+    parts += [f"by {state.order}"] if state.order is not Order.PROBLEMS else []
+    parts += [f"filter: {state.filter}"] if state.filter else []
+    return " · ".join(parts)
 
 
 def _figures(page: Page) -> list[str]:
@@ -103,21 +153,34 @@ def _figures(page: Page) -> list[str]:
     return [said.format(metrics[name]) for name, said in FIGURES.items() if name in metrics]
 
 
-def _rows(page: Page) -> list[tuple[str, ...]]:
-    """The cells below ``COLUMNS``: pods with a problem first, then by what they use of processors, then as a table has
-    them."""
-    shown = {row[:2]: row[2:] for row in pod_rows(page.used.pods)}
-    busy = {(one.pod_ref.namespace, one.pod_ref.name): one.cpu.usage_nano_cores for one in page.used.pods if one.cpu}
-    rows = [pod_row(pod, page.now_ns) for pod in page.pods]
-    rows.sort(key=lambda row: (not _is_failing(row), -(busy.get((row.namespace, row.name)) or 0)))
+def _fits(row: _Row, text: str) -> bool:
+    shown = f"{row.shown.namespace}/{row.shown.name} {row.shown.status}"
+    return text.lower() in shown.lower()
+
+
+def _rows(page: Page) -> list[_Row]:
+    amounts = {row[:2]: (_amount(row[2]), _amount(row[3])) for row in pod_rows(page.used.pods)}
+    cores = {(one.pod_ref.namespace, one.pod_ref.name): one.cpu.usage_nano_cores for one in page.used.pods if one.cpu}
+    in_use = {
+        (one.pod_ref.namespace, one.pod_ref.name): one.memory.working_set_bytes for one in page.used.pods if one.memory
+    }
     found = []
-    for row in rows:
-        used = shown.get((row.namespace, row.name), (UNKNOWN, UNKNOWN))
-        found.append((row.namespace, row.name, row.ready, row.status, row.restarts, *used, row.age))
+    for pod in page.pods:
+        row = pod_row(pod, page.now_ns)
+        name = (row.namespace, row.name)
+        unknown = (UNKNOWN_AMOUNT, UNKNOWN_AMOUNT)
+        created = pod.metadata.creation_timestamp
+        found.append(_Row(row, amounts.get(name, unknown), cores.get(name) or 0, in_use.get(name) or 0, created))
     return found
 
 
-def _is_failing(row: PodRow) -> bool:
-    """Whether the pod is not as it is meant to be, or not yet."""
-    ready, _, total = row.ready.partition("/")
-    return row.status != "Completed" and (row.status != "Running" or ready != total)
+def _amount(cell: str) -> str:
+    return UNKNOWN_AMOUNT if cell == UNKNOWN else cell
+
+
+def warning_of(seconds: float, problem: str) -> str:
+    """What is wrong with a page of ``seconds`` ago, if anything is; ``problem``: why there is no newer one, empty where
+    nothing is known."""
+    if problem:
+        return f"this is {seconds:.0f} s old: {problem}"
+    return f"this is {seconds:.0f} s old: the agent is silent" if seconds > SILENT_SECONDS else ""

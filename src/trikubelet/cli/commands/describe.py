@@ -16,7 +16,7 @@ from trikubelet.cli.client import AgentClient
 from trikubelet.cli.describe.event import describe_event
 from trikubelet.cli.describe.image import describe_image
 from trikubelet.cli.describe.node import describe_node
-from trikubelet.cli.describe.pod import describe_pod
+from trikubelet.cli.describe.pods import describe_pods
 from trikubelet.cli.describe.volume import describe_pod_volume
 from trikubelet.cli.kinds import PODS
 from trikubelet.cli.things import read_things
@@ -69,15 +69,7 @@ async def _chosen(agent: AgentClient, wanted: Wanted, everything: Sequence[Liste
 
 
 async def _pods(agent: AgentClient, chosen: Sequence[Listed]) -> list[list[str]]:
-    faults = await asking.faults(agent)
-    events, work, problems = await asking.events(agent), await asking.work(agent), (await asking.node(agent)).problems
-    described = []
-    for pod in [one.whole for one in chosen]:
-        meta = pod.metadata
-        about = [event for event in events if event.involved_object.uid == meta.uid]
-        wrong = [fault for fault in faults if f"{meta.namespace}/{meta.name}" in fault.running]
-        described.append(describe_pod(pod, about, wrong, work.get(meta.uid), problems, asking.now_ns()))
-    return described
+    return await describe_pods(agent, [one.whole for one in chosen])
 
 
 async def _nodes(agent: AgentClient, chosen: Sequence[Listed]) -> list[list[str]]:

@@ -10,8 +10,9 @@ def parser() -> Parser:
     """The arguments of ``top``."""
     made = Parser(
         "top",
-        "Show the CPU and memory that pods or the node use. Without a kind, show a live view on the whole screen; q "
-        "ends it.",
+        "Show the CPU and memory that pods or the node use. Without a kind, show a live view on the whole screen: "
+        "Enter shows the details of a pod, l its log, / filters, c, m and n sort by CPU, memory and name, ? lists all "
+        "keys, and q quits.",
         [
             ("Show the live view of the node and its pods", "trikubelet top"),
             ("List the pods of every namespace, the busiest first", "trikubelet top pods -A --sort-by=cpu"),
