@@ -67,12 +67,15 @@ EXIT_CODES: Final = {
 
 class Option(NamedTuple):
     """One flag or argument of a verb, as its parser has it. ``names`` is empty for an argument; ``value`` what stands
-    for the value, empty for a switch; ``choices`` all it may be, where they are known."""
+    for the value, empty for a switch; ``choices`` all it may be, where they are known; ``repeats``: it may be given
+    several times; ``alone``: a flag that may be given without its value."""
 
     names: tuple[str, ...]
     value: str
     choices: tuple[str, ...]
     help: str
+    repeats: bool
+    alone: bool
 
 
 def runner(verb: str) -> Callable[[Sequence[str]], int]:
@@ -102,5 +105,8 @@ def options(parser: argparse.ArgumentParser) -> list[Option]:
         metavar = action.metavar if isinstance(action.metavar, str) else ""
         value = (metavar or "|".join(map(str, action.choices or ())) or action.dest.upper()) if takes_value else ""
         help_ = (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")
-        found.append(Option(tuple(action.option_strings), value, tuple(map(str, action.choices or ())), help_))
+        repeats = action.nargs in ("*", "+") or isinstance(action.default, list) or "repeated" in help_
+        choices = tuple(map(str, action.choices or ()))
+        alone = action.nargs == "?" and bool(action.option_strings)
+        found.append(Option(tuple(action.option_strings), value, choices, help_, repeats, alone))
     return found

@@ -1,10 +1,9 @@
-"""The one table of verbs, and what is made of it: completion for three shells and the manual page."""
+"""The one table of verbs, and what is made of it: help and the manual page."""
 
 from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -92,86 +91,6 @@ def test_every_module_that_can_be_spoken_is_in_the_table() -> None:
 
 def _source(name: str) -> str:
     return (Path(commands.__path__[0]) / f"{name.replace('-', '_')}.py").read_text()
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_every_verb_and_every_flag(capsys: pytest.CaptureFixture[str], shell: str) -> None:
-    script = said_by(capsys, "completion", shell)
-    shown = script.replace(" -l ", " --") if shell == "fish" else script
-    flags = [name for verb in VERBS for option in options(parser_of(verb)) for name in option.names]
-    flags += [name for option in options(build_parser()) for name in option.names]
-
-    assert [] == [verb for verb in VERBS if verb not in script]
-    assert [] == [flag for flag in flags if flag.startswith("--") and flag not in shown]
-
-
-@pytest.mark.parametrize(
-    ("offered", "words"),
-    [
-        ({"get", "help"}, ["", ""][:1]),
-        ({"completion", "config"}, ["co"]),
-        ({"--output"}, ["get", "--out"]),
-        ({"images"}, ["get", "im"]),
-        ({"bash"}, ["completion", "b"]),
-        ({"port-forward"}, ["help", "port"]),
-        ({"--standalone"}, ["--stand"]),
-        ({"web-n1"}, ["logs", "we"]),
-        ({"web-n1"}, ["delete", "pod", "we"]),
-        ({"wide", "json", "yaml", "name", "jsonpath=", "custom-columns="}, ["get", "-o", ""]),
-        ({"condition=", "phase=", "jsonpath=", "create", "delete"}, ["wait", "web-n1", "--for", ""]),
-        (set(), ["apply", "-f", ""]),  # then bash offers files
-    ],
-)
-def test_bash_offers_what_fits(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, offered: set[str], words: list[str]
-) -> None:
-    said = tmp_path / "trikubelet"  # the agent that is asked for the names of its pods
-    said.write_text("#!/bin/sh\necho pod/web-n1\n")
-    said.chmod(0o755)
-    script = said_by(capsys, "completion", "bash")
-    quoted = " ".join(f"'{word}'" for word in words)
-    asking = (
-        f"COMP_WORDS=(trikubelet {quoted}); COMP_CWORD={len(words)}; _trikubelet; printf '%s\\n' \"${{COMPREPLY[@]}}\""
-    )
-
-    done = subprocess.run(
-        ["bash", "-euc", f"{script}\n{asking}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
-    )
-
-    assert (0, "") == (done.returncode, done.stderr)
-    found = set(done.stdout.split())
-    assert offered <= found if words == [""] else offered == found
-
-
-@pytest.mark.parametrize(
-    ("shell", "name", "files"),
-    [
-        ("bash", '"get -n"|"get --namespace"', False),
-        ("bash", '"apply -f"|"apply --filename"', True),
-        ("zsh", '"logs --tail"', False),
-        ("zsh", '"get --root-dir"', True),
-        ("fish", "'__fish_seen_subcommand_from logs' -l tail", False),
-        ("fish", "'__fish_seen_subcommand_from get' -l root-dir", True),
-    ],
-)
-def test_files_are_offered_only_where_one_may_stand(
-    capsys: pytest.CaptureFixture[str], shell: str, name: str, files: bool
-) -> None:
-    offers = {"bash": lambda line: "compopt +o default" not in line, "zsh": lambda line: "_files" in line}
-    (line,) = (line for line in said_by(capsys, "completion", shell).splitlines() if name in line)
-
-    assert files == offers.get(shell, lambda line: " -r " in line)(line)
-
-
-def test_zsh_answers_the_first_tab_too(capsys: pytest.CaptureFixture[str]) -> None:
-    """Read from $fpath, the whole file is the function's body; sourced, it says of whom it is the completion."""
-    script = said_by(capsys, "completion", "zsh").splitlines()
-    assert "#compdef trikubelet" == script[0]
-    assert script[-1].startswith('if [ "$funcstack[1]" = _trikubelet ]; then _trikubelet "$@"; else compdef ')
 
 
 def test_the_manual_page_tells_of_every_verb_flag_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

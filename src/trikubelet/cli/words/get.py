@@ -45,7 +45,7 @@ def parser() -> Parser:
     made.add_argument(
         "--sort-by",
         type=Later("cli.commands.get", "read_path"),
-        metavar="PATH",
+        metavar="FIELD",
         help="sort by a field: .metadata.creationTimestamp, .status.containerStatuses[0].restartCount",
     )
     made.add_argument("--show-labels", action="store_true", help="add a column with all labels")
