@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from trikubelet.core import doctor
-from trikubelet.core.doctor import RIGHTS, SYSCTLS, Disk, Finding, Renewal, Right, Severity
+from trikubelet.core.doctor import RIGHTS, SYSCTLS, Disk, Finding, PodNetwork, Renewal, Right, Severity
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 from trikubelet.model.certificates import Certificate
 from trikubelet.model.faults import Fault
@@ -48,21 +50,48 @@ def test_a_runtime_is_there_and_ready(expected: list[tuple[Severity, str]], info
     assert expected == told(doctor.judge_runtime("e", info, "no socket"))
 
 
+CONFIGURED = PodNetwork(("10-net.conflist",))
+DEBIAN = replace(CONFIGURED, missing=("bridge", "portmap"), elsewhere="/usr/lib/cni")
+LINK = "run `mkdir -p /opt/cni/bin && ln -s /usr/lib/cni/* /opt/cni/bin`"
+UNCONFIGURED = (ERROR, "not ready: NoPlugin: cni config uninitialized")
+MISPLACED = "no pod with a network of its own starts: the CNI plugins bridge, portmap are not in /opt/cni/bin"
+
+
 @pytest.mark.parametrize(
-    ("expected", "remedy", "info", "networks"),
+    ("expected", "remedies", "info", "network"),
     [
-        ((GOOD, "ready, by 10-net.conflist"), "", runtime(), ["10-net.conflist"]),
-        ((GOOD, "ready"), "", runtime(), []),
-        ((ERROR, "not ready: NoPlugin: cni config uninitialized"), "is empty", runtime(network=False), []),
-        ((ERROR, "not ready: NoPlugin: cni config uninitialized"), "/opt/cni/bin", runtime(network=False), ["a.conf"]),
+        ([(GOOD, "ready, by 10-net.conflist")], [""], runtime(), CONFIGURED),
+        ([(GOOD, "ready")], [""], runtime(), PodNetwork()),
+        ([UNCONFIGURED], ["/etc/cni/net.d/10-bridge.conflist"], runtime(network=False), PodNetwork()),
+        ([UNCONFIGURED], ["does not accept /etc/cni/net.d/10-net.conflist"], runtime(network=False), CONFIGURED),
+        ([(ERROR, f"{MISPLACED}; they are in /usr/lib/cni")], [LINK], runtime(), DEBIAN),
+        ([(ERROR, MISPLACED)], ["containernetworking-plugins"], runtime(), replace(DEBIAN, elsewhere="")),
+        (
+            [(ERROR, f"{MISPLACED}; they are in /usr/lib/cni"), UNCONFIGURED],
+            [LINK, "/etc/cni/net.d/10-bridge.conflist"],
+            runtime(network=False),
+            replace(DEBIAN, configurations=()),
+        ),
     ],
 )
-def test_pods_have_a_network(
-    expected: tuple[Severity, str], remedy: str, info: RuntimeInfo, networks: list[str]
+def test_a_pod_network_needs_a_configuration_and_its_plugins(
+    expected: list[tuple[Severity, str]], remedies: list[str], info: RuntimeInfo, network: PodNetwork
 ) -> None:
-    (finding,) = doctor.judge_network(info, networks)
-    assert [expected] == told([finding])
-    assert remedy in finding.remedy
+    findings = list(doctor.judge_network(info, network))
+    assert expected == told(findings)
+    assert all(remedy in finding.remedy for remedy, finding in zip(remedies, findings, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ('bin_dir = "/usr/lib/cni" below [plugins."io.containerd.grpc.v1.cri".cni]', "1.6.20~ds1"),
+        ('bin_dirs = ["/usr/lib/cni"] below [plugins."io.containerd.cri.v1.runtime".cni]', "v2.2.9"),
+    ],
+)
+def test_the_plugins_directory_is_configured_by_a_line_of_that_containerd(line: str, version: str) -> None:
+    (finding,) = doctor.judge_network(runtime(version), DEBIAN)
+    assert f"or write {line} in /etc/containerd/config.toml and restart containerd" in finding.remedy
 
 
 @pytest.mark.parametrize(

@@ -41,14 +41,14 @@ from trikubelet.kube.file_content import FILE_BYTES_MAX
 from trikubelet.model.certificates import SELF_SIGNED_NAMES
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.finding import good, warning
-from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeUnavailable
+from trikubelet.model.runtime_errors import NoCriService, RuntimeCallError, RuntimeUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from trikubelet.app.settings import Settings
     from trikubelet.core.doctor import Finding
-    from trikubelet.model.runtime import RuntimeInfo
+    from trikubelet.model.runtime import NetworkSetup, RuntimeInfo
 
     Check = Callable[[], Awaitable[Sequence[Finding]]]
 
@@ -121,16 +121,21 @@ async def _runtime(settings: Settings) -> Sequence[Finding]:
     endpoint = settings.runtime.endpoint
     if endpoint in INSIDE:
         return [good(RUNTIME, f"{endpoint}, inside the agent")]
-    info: RuntimeInfo | None = None
-    problem = ""
     try:
-        info = await _asked(endpoint, CriRuntime.info)
+        info, setup = await _asked(endpoint, _info_and_network)
     except OSError as error:
-        problem = connect_failure(socket_path(endpoint), error)
+        return list(doctor.judge_runtime(endpoint, None, connect_failure(socket_path(endpoint), error)))
+    except NoCriService as error:
+        return list(doctor.judge_runtime(endpoint, None, error.found, error.remedy))
     except RuntimeCallError as error:
-        problem = str(error)
-    network = [] if info is None else doctor.judge_network(info, examination.read_networks())
-    return [*doctor.judge_runtime(endpoint, info, problem), *network]
+        return list(doctor.judge_runtime(endpoint, None, str(error)))
+    network = doctor.judge_network(info, examination.read_network(setup))
+    return [*doctor.judge_runtime(endpoint, info), *network]
+
+
+async def _info_and_network(runtime: CriRuntime) -> tuple[RuntimeInfo, NetworkSetup | None]:
+    info = await runtime.info()
+    return info, await runtime.network_setup()
 
 
 async def _asked(endpoint: str, question: Callable[[CriRuntime], Awaitable[T]]) -> T:

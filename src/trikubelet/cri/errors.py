@@ -15,6 +15,7 @@ from trikubelet.model.runtime_errors import (
     AlreadyExists,
     InvalidArgument,
     MessageTooLarge,
+    NoCriService,
     NotFound,
     NotImplementedByRuntime,
     ResourceExhausted,
@@ -34,6 +35,7 @@ _CLASSES: Final[dict[Status, type[RuntimeCallError]]] = {
     Status.UNIMPLEMENTED: NotImplementedByRuntime,
     Status.RESOURCE_EXHAUSTED: ResourceExhausted,
 }
+_NO_CRI: Final = ("unknown service runtime.v1.RuntimeService", "unknown service runtime.v1.ImageService")
 # What a proxy or a server that is no gRPC server answers, by gRPC's own table (doc/http-grpc-status-mapping.md).
 _HTTP: Final = {
     400: Status.INTERNAL,
@@ -65,6 +67,9 @@ def error_for(code: int, message: str) -> RuntimeCallError:
     # Go's gRPC library marks an oversized message only by its text; the decision it calls for is another one.
     if status is Status.RESOURCE_EXHAUSTED and "message" in message and "larger than max" in message:
         return MessageTooLarge(message)
+    # Go's gRPC library marks a service that was never registered only by its text, too. Of a method it says otherwise.
+    if status is Status.UNIMPLEMENTED and message.startswith(_NO_CRI):
+        return NoCriService(message)
     found = _CLASSES.get(status)
     return found(message) if found else RuntimeFailure(message, status.name)
 

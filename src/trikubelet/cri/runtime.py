@@ -15,6 +15,8 @@ from google.protobuf.message import DecodeError
 
 from trikubelet.cri import from_wire, to_wire
 from trikubelet.cri.lists import RuntimeLists
+from trikubelet.cri.network_setup import KEY as NETWORK_SETUP
+from trikubelet.cri.network_setup import read_network_setup
 from trikubelet.cri.round import UnaryCall
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.cri.v1.api_grpc import ImageServiceStub, RuntimeServiceStub
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
         ContainerEvent,
         ContainerStatus,
         ImageInfo,
+        NetworkSetup,
         RuntimeInfo,
         SandboxStatus,
         StandardStreams,
@@ -66,6 +69,11 @@ class CriRuntime:
         version = await self._stub.Version(pb.VersionRequest(version=API_VERSION))
         info = from_wire.runtime_info(version, await self._stub.Status(pb.StatusRequest()))
         return replace(info, list_warning=self._lists.warning)
+
+    async def network_setup(self) -> NetworkSetup | None:
+        """Where the runtime looks for CNI configurations and plugins; None where it does not report that."""
+        reply = await self._stub.Status(pb.StatusRequest(verbose=True))
+        return read_network_setup(reply.info.get(NETWORK_SETUP, ""))
 
     async def cgroup_driver(self) -> str:
         """What ``RuntimeConfig`` says, or nothing where there is no such method, or no name here for what it says: of

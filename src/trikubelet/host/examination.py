@@ -14,10 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.doctor import SYSCTLS, Disk
+from trikubelet.core.doctor import CNI_DIRECTORY, CNI_PLUGINS, SYSCTLS, Disk, PodNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from trikubelet.model.runtime import NetworkSetup
 
 _TIMEX_BYTES: Final = 256
 """More than the kernel's struct timex has (208)."""
@@ -49,12 +51,28 @@ def read_disk(place: Path) -> Disk:
     )
 
 
-def read_networks(root: Path = Path("/")) -> Sequence[str]:
-    """The names of the CNI configurations in the usual directory, the one that counts first."""
-    try:
-        return sorted(name for name in os.listdir(root / "etc/cni/net.d") if name.endswith(_CNI_ENDINGS))
-    except OSError:
-        return []
+def read_network(setup: NetworkSetup | None, root: Path = Path("/")) -> PodNetwork:
+    """The CNI configurations and plugins in the runtime's directories, or in upstream's where it does not name its
+    own."""
+    if setup is None:
+        return PodNetwork(_configurations(root, CNI_DIRECTORY))
+    held = [_names(root, directory) for directory in setup.plugin_dirs]
+    missing = tuple(name for name in setup.plugins if not any(name in names for names in held))
+    others = (place for place in CNI_PLUGINS if place not in setup.plugin_dirs)
+    elsewhere = next((place for place in others if missing and set(missing) <= _names(root, place)), "")
+    found = _configurations(root, setup.configuration_dir)
+    return PodNetwork(found, setup.configuration_dir, setup.plugin_dirs, missing, elsewhere)
+
+
+def _configurations(root: Path, directory: str) -> tuple[str, ...]:
+    """The names of the CNI configurations there; the runtime uses the first."""
+    return tuple(sorted(name for name in _names(root, directory) if name.endswith(_CNI_ENDINGS)))
+
+
+def _names(root: Path, directory: str) -> set[str]:
+    with suppress(OSError):
+        return set(os.listdir(root / directory.lstrip("/")))
+    return set()
 
 
 def is_by_systemd(root: Path = Path("/")) -> bool:

@@ -220,6 +220,16 @@ class RuntimeInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class NetworkSetup:
+    """Where the runtime looks for CNI configurations and plugins, and the plugins that its loaded configurations
+    name."""
+
+    configuration_dir: str
+    plugin_dirs: tuple[str, ...]
+    plugins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerEvent:
     """A hint from ``GetContainerEvents``: look at this pod. Never the source of a status."""
 

@@ -3,10 +3,12 @@
 The CRI adapter maps gRPC statuses to these at the seam and nowhere else; the memory runtime raises them directly, and
 a handler of our own gRPC server may raise them to answer with the matching status. Ask again later: RuntimeUnavailable,
 RuntimeTimeout, ResourceExhausted, RuntimeFailure. It is gone: NotFound. Do without: NotImplementedByRuntime. Ask in
-smaller pieces: MessageTooLarge. Tell the user: InvalidArgument, AlreadyExists.
+smaller pieces: MessageTooLarge. Tell the user: InvalidArgument, AlreadyExists, NoCriService.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 
 class RuntimeCallError(Exception):
@@ -39,6 +41,19 @@ class InvalidArgument(RuntimeCallError):
 
 class NotImplementedByRuntime(RuntimeCallError):
     """This runtime does not have that method. Do without it; it is no reason to fail."""
+
+
+class NoCriService(NotImplementedByRuntime):
+    """The server at the socket has no CRI v1 service at all, so only an operator can help: see ``remedy``."""
+
+    remedy: ClassVar[str] = (
+        "write disabled_plugins = [] in /etc/containerd/config.toml and restart containerd (1.6 or newer):"
+        " Docker's package containerd.io comes with its CRI plugin disabled"
+    )
+
+    def __init__(self, answer: str) -> None:
+        self.found = f"no CRI service answers there ({answer})"
+        super().__init__(f"{self.found}: write disabled_plugins = [] in /etc/containerd/config.toml")
 
 
 class ResourceExhausted(RuntimeCallError):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 import trio
+from grpclib.const import Status
 from trustme import CA
 
 from shell.localkit import FakeAgent, FakeView, served
@@ -30,7 +31,8 @@ from trikubelet.app.paths import RUNTIME_RECORD, places_for
 from trikubelet.app.settings import Settings, Surroundings, load_settings
 from trikubelet.cli.main import main
 from trikubelet.core import doctor as core_doctor
-from trikubelet.core.doctor import RIGHTS, SYSCTLS, Finding, Severity
+from trikubelet.core.doctor import RIGHTS, SYSCTLS, Finding, PodNetwork, Severity
+from trikubelet.cri.errors import error_for
 from trikubelet.cri.runtime import CriRuntime
 from trikubelet.host import examination
 from trikubelet.host.clock import SystemClock
@@ -39,6 +41,7 @@ from trikubelet.kube.new_certificates import self_signed
 from trikubelet.model.api import Item
 from trikubelet.model.api_errors import ApiError, ApiUnreachable, NothingToShow, Unauthorized
 from trikubelet.model.certificates import Subject
+from trikubelet.model.runtime import NetworkSetup
 from trikubelet.model.runtime_errors import RuntimeUnavailable
 
 if TYPE_CHECKING:
@@ -122,6 +125,25 @@ async def test_a_runtime_whose_queue_is_full_is_an_error_that_says_so(tmp_path: 
 
     (runtime,) = seen["runtime"]
     assert (ERROR, True) == (runtime.severity, "its queue is full: it does not accept connections" in runtime.found)
+
+
+async def test_a_containerd_without_its_cri_plugin_is_reported_with_the_line_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuses(_: CriRuntime) -> None:
+        await trio.lowlevel.checkpoint()
+        raise error_for(Status.UNIMPLEMENTED.value, "unknown service runtime.v1.RuntimeService")
+
+    monkeypatch.setattr(CriRuntime, "info", refuses)
+    monkeypatch.setattr(CriRuntime, "cgroup_driver", refuses)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{tmp_path}/s")
+        listener.listen()
+        of = settings(tmp_path, "--standalone", f"--container-runtime-endpoint=unix://{tmp_path}/s")
+        (runtime,) = (await found(of))["runtime"]
+
+    assert (ERROR, True) == (runtime.severity, "no CRI service answers there" in runtime.found)
+    assert "write disabled_plugins = [] in /etc/containerd/config.toml" in runtime.remedy
 
 
 async def test_why_nobody_can_talk_to_the_runtime_is_its_finding_and_no_line_of_the_channels(
@@ -292,15 +314,29 @@ def test_where_nothing_compiled_can_be_loaded_the_doctor_and_so_the_log_of_a_sta
 def test_the_machine_is_read_from_its_files(tmp_path: Path) -> None:
     (tmp_path / "proc/sys/vm").mkdir(parents=True)
     (tmp_path / "proc/sys/vm/overcommit_memory").write_text("0\n")
-    (tmp_path / "etc/cni/net.d").mkdir(parents=True)
-    for name in ("20-b.conf", "10-a.conflist", "notes.txt"):
-        (tmp_path / "etc/cni/net.d" / name).touch()
 
     assert dict.fromkeys(SYSCTLS) | {"vm.overcommit_memory": 0} == examination.read_sysctls(root=tmp_path)
-    assert ["10-a.conflist", "20-b.conf"] == examination.read_networks(tmp_path)
-    assert [] == examination.read_networks(tmp_path / "none")
     assert not examination.is_by_systemd(tmp_path)
     assert examination.is_synchronised() in (True, False, None)
+
+
+def test_network_configurations_and_plugins_are_found_where_the_runtime_looks(tmp_path: Path) -> None:
+    for name in ("etc/cni/net.d/20-b.conf", "etc/cni/net.d/10-a.conflist", "etc/cni/net.d/notes", "own/1.conf"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    for name in ("opt/cni/bin/loopback", "usr/lib/cni/bridge", "usr/lib/cni/loopback"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    def network(*plugins: str) -> PodNetwork:
+        return examination.read_network(NetworkSetup("/own", ("/opt/cni/bin", "/none"), plugins), tmp_path)
+
+    at_own = PodNetwork(("1.conf",), "/own", ("/opt/cni/bin", "/none"))
+    assert PodNetwork(("10-a.conflist", "20-b.conf")) == examination.read_network(None, tmp_path)
+    assert PodNetwork() == examination.read_network(None, tmp_path / "nothing")
+    assert at_own == network("loopback")
+    assert replace(at_own, missing=("bridge",), elsewhere="/usr/lib/cni") == network("loopback", "bridge")
+    assert replace(at_own, missing=("bridge", "calico")) == network("bridge", "loopback", "calico")
 
 
 def test_a_disk_is_that_of_the_nearest_directory_that_is_there(tmp_path: Path) -> None:

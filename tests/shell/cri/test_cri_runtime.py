@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from trikubelet.cri.server import serve
 from trikubelet.cri.v1 import api_grpc
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.model.registry import Login
-from trikubelet.model.runtime import ExecResult
+from trikubelet.model.runtime import ExecResult, NetworkSetup
 from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
 from trikubelet.model.runtime_errors import (
     AlreadyExists,
@@ -186,6 +187,32 @@ async def test_each_error_of_the_runtime_is_one_of_ours_with_its_own_words(autoj
         async with talking(server) as (runtime, images, _):
             with pytest.raises(error, match=r"^the runtime's own words$"):
                 await call(runtime, images)
+
+
+PLUGIN = '{"Network": {"type": "bridge", "ipam": {"type": "host-local"}, "dns": null}, "Source": "..."}'
+NETWORKS = (
+    f'[{{"Config": {{"Name": "n", "Plugins": [{PLUGIN}, {{"Network": {{"type": "portmap"}}}}]}}, "IFName": "eth0"}}]'
+)
+CNI = '{"PluginDirs": ["/opt/cni/bin"], "PluginConfDir": "/etc/cni/net.d", "Networks": %s}'
+LOOKS_IN = NetworkSetup("/etc/cni/net.d", ("/opt/cni/bin",))
+
+
+@pytest.mark.parametrize(
+    ("expected", "info"),
+    [
+        (replace(LOOKS_IN, plugins=("bridge", "host-local", "portmap")), {"cniconfig": CNI % NETWORKS}),
+        (LOOKS_IN, {"cniconfig": CNI % "null"}),
+        (None, {"cniconfig": "{}"}),
+        (None, {"cniconfig": "?"}),
+        (None, {}),
+    ],
+)
+async def test_the_plugins_of_the_network_are_those_that_containerd_reports(autojump_clock, expected, info):
+    server = Scripted(Status=pb.StatusResponse(info=info))
+    async with talking(server) as (runtime, _, _):
+        assert expected == await runtime.network_setup()
+
+    assert [("Status", pb.StatusRequest(verbose=True))] == server.asked
 
 
 async def test_a_cgroup_driver_that_has_no_name_here_is_reported_and_counts_as_unsaid(autojump_clock, caplog):

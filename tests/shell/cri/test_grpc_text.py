@@ -13,6 +13,7 @@ from trikubelet.model.runtime_errors import (
     AlreadyExists,
     InvalidArgument,
     MessageTooLarge,
+    NoCriService,
     NotFound,
     NotImplementedByRuntime,
     ResourceExhausted,
@@ -103,6 +104,15 @@ def test_a_failure_keeps_its_code() -> None:
 )
 def test_a_message_too_large_for_the_runtime_is_known_by_its_text(words: str) -> None:
     assert type(error_for(Status.RESOURCE_EXHAUSTED.value, words)) is MessageTooLarge
+
+
+def test_a_server_without_the_cri_is_told_apart_from_one_without_a_method() -> None:
+    unimplemented = Status.UNIMPLEMENTED.value
+    without = [error_for(unimplemented, f"unknown service runtime.v1.{one}Service") for one in ("Runtime", "Image")]
+    lacking = error_for(unimplemented, "unknown method RuntimeConfig for service runtime.v1.RuntimeService")
+
+    assert [NoCriService, NoCriService, NotImplementedByRuntime] == [type(one) for one in (*without, lacking)]
+    assert "disabled_plugins = []" in str(without[0])
 
 
 @pytest.mark.parametrize(

@@ -22,15 +22,18 @@ from trikubelet.core.doctor.machine import (
     judge_sysctls,
 )
 from trikubelet.core.doctor.manifests import judge_manifests
-from trikubelet.core.doctor.runtime import judge_network, judge_runtime
+from trikubelet.core.doctor.runtime import CNI_DIRECTORY, CNI_PLUGINS, PodNetwork, judge_network, judge_runtime
 from trikubelet.model.finding import Finding, Severity, worst
 
 __all__ = [
+    "CNI_DIRECTORY",
+    "CNI_PLUGINS",
     "RIGHTS",
     "SYSCTLS",
     "SYSCTLS_INSIDE",
     "Disk",
     "Finding",
+    "PodNetwork",
     "Renewal",
     "Right",
     "Severity",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.model.finding import error, good, warning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from trikubelet.model.finding import Finding
     from trikubelet.model.runtime import RuntimeInfo
@@ -17,12 +18,28 @@ NETWORK: Final = "network"
 CONTAINERD_MIN: Final = (1, 6)
 """The oldest containerd the live tests run on."""
 CNI_DIRECTORY: Final = "/etc/cni/net.d"
+CNI_PLUGINS: Final = ("/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni")
+"""Where CNI plugins are: upstream's place, which runtimes use by default, Debian's and Fedora's."""
+START_IT: Final = "start the runtime, or name its socket: --container-runtime-endpoint (containerRuntimeEndpoint)"
 
 
-def judge_runtime(endpoint: str, info: RuntimeInfo | None, problem: str) -> Iterator[Finding]:
-    """``info`` is what it said of itself; None with the ``problem`` where it said nothing."""
+@dataclass(frozen=True, slots=True)
+class PodNetwork:
+    """What this machine has of the network that the runtime gives pods. ``missing``: the plugins that are in none of
+    the runtime's directories; ``elsewhere``: another well-known directory that has them all, or empty."""
+
+    configurations: tuple[str, ...] = ()
+    configuration_dir: str = CNI_DIRECTORY
+    plugin_dirs: tuple[str, ...] = CNI_PLUGINS[:1]
+    missing: tuple[str, ...] = ()
+    elsewhere: str = ""
+
+
+def judge_runtime(
+    endpoint: str, info: RuntimeInfo | None, problem: str = "", remedy: str = START_IT
+) -> Iterator[Finding]:
+    """Judge what the runtime reports of itself; ``info`` is None where it did not answer: ``problem``, ``remedy``."""
     if info is None:
-        remedy = "start the runtime, or name its socket: --container-runtime-endpoint (containerRuntimeEndpoint)"
         yield error(RUNTIME, f"{endpoint}: {problem}", remedy)
         return
     named = f"{info.name} {info.version} at {endpoint}"
@@ -42,14 +59,37 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in numbers) if all(n.isdecimal() for n in numbers) else CONTAINERD_MIN
 
 
-def judge_network(info: RuntimeInfo, networks: Sequence[str]) -> Iterator[Finding]:
-    """``networks``: the names of the configurations in the usual directory."""
+def judge_network(info: RuntimeInfo, network: PodNetwork) -> Iterator[Finding]:
+    """Judge whether pods get a network, which takes a CNI configuration and the plugins that it names."""
     ready = info.condition("NetworkReady")
-    if ready is None or ready.status:
-        yield good(NETWORK, f"ready{f', by {networks[0]}' if networks else ''}")
-        return
-    if networks:
-        remedy = f"the runtime does not take {CNI_DIRECTORY}/{networks[0]}; are its plugins in /opt/cni/bin?"
-    else:
-        remedy = f"install a network plugin: {CNI_DIRECTORY} is empty; until then only host-network pods start"
-    yield error(NETWORK, f"not ready: {ready.reason}: {ready.message}", remedy)
+    if network.missing:
+        yield _missing_plugins(info, network)
+    if ready is not None and not ready.status:
+        yield error(NETWORK, f"not ready: {ready.reason}: {ready.message}", _without_network(network))
+    elif not network.missing:
+        yield good(NETWORK, f"ready{f', by {network.configurations[0]}' if network.configurations else ''}")
+
+
+def _without_network(network: PodNetwork) -> str:
+    if network.configurations:
+        first = f"{network.configuration_dir}/{network.configurations[0]}"
+        return f"the runtime does not accept {first}: its own log says why"
+    return (
+        f"install a network plugin, or write a configuration such as {network.configuration_dir}/10-bridge.conflist"
+        " (docs/from-nothing.md has one): there is none, and until then only pods on the host's network start"
+    )
+
+
+def _missing_plugins(info: RuntimeInfo, network: PodNetwork) -> Finding:
+    """Report plugins that the configuration names and the runtime cannot find; it may call its network ready then."""
+    missing, dirs = ", ".join(network.missing), " or ".join(network.plugin_dirs)
+    found = f"no pod with a network of its own starts: the CNI plugins {missing} are not in {dirs}"
+    there = network.elsewhere
+    if not there:
+        return error(NETWORK, found, "install them (Debian, Ubuntu: apt install containernetworking-plugins)")
+    link = f"mkdir -p {network.plugin_dirs[0]} && ln -s {there}/* {network.plugin_dirs[0]}"
+    line, table = f'bin_dir = "{there}"', "io.containerd.grpc.v1.cri"
+    if info.name == "containerd" and _version(info.version) >= (2, 0):
+        line, table = f'bin_dirs = ["{there}"]', "io.containerd.cri.v1.runtime"
+    written = f'write {line} below [plugins."{table}".cni] in /etc/containerd/config.toml and restart containerd'
+    return error(NETWORK, f"{found}; they are in {there}", f"run `{link}`, or {written}")
