@@ -114,6 +114,24 @@ async def test_a_command_runs_in_a_container_and_its_end_is_ours(place: Path) ->
 
 
 @pytest.mark.slow
+async def test_command_after_a_restart_that_was_waited_for_runs_in_the_new_container(place: Path) -> None:
+    async with running(place):
+
+        async def runs() -> list[str]:
+            template = "jsonpath={range .status.containerStatuses[*]}{.containerID} {.ready}{'\\n'}{end}"
+            return (await said(place, "get", "pod", "web-n1", "-o", template)).stdout.decode().splitlines()
+
+        before = await runs()
+        done = await said(place, "restart", "web-n1", "--wait")
+        after = await runs()
+        assert (0, 4, b"") == (done.returncode, len(done.stdout.splitlines()), done.stderr)
+        assert [True, True] == [line.endswith(" true") for line in after]
+        assert set() == set(before) & set(after)
+        done = await said(place, "exec", "web-n1", "-c", "main", "--", "echo", "it runs")
+        assert (0, b"it runs\n") == (done.returncode, done.stdout)
+
+
+@pytest.mark.slow
 async def test_files_are_copied_in_and_out_and_nothing_leaves_its_place(place: Path) -> None:
     here, there = place / "here", place / "there"
     (here / "deep").mkdir(parents=True)
