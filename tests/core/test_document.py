@@ -238,6 +238,14 @@ def test_depth_is_bounded(make: Callable[[int], str]) -> None:
         ("<<: 5\n", 1, "<< merges objects"),
         ("a: b\nc: \x01\n", 2, "the character U+0001"),
         (b"a: b\nc: \xff\n", 2, "the text is not UTF-8"),
+        ("a: 1\nb: {{ .Values.b }}\n", 2, "this is a template and no YAML yet"),
+        ("a: {{ .Values.a }}:{{ .Values.b }}\n", 1, "this is a template and no YAML yet"),
+        ("a:\n  {{- if .Values.a }}\n  b: 1\n  {{- end }}\n", 2, "this is a template and no YAML yet"),
+        ("{{- if .Values.a }}\na: 1\n{{- end }}\n", 1, "this is a template and no YAML yet"),
+        ('a:\n{{ include "x" . | nindent 2 }}\n', 2, "this is a template and no YAML yet"),
+        ("t: |\n  {{ .Values.a }}\n  b\n  c\n  d\na: b: c\n", 6, "this is not YAML"),
+        ("a: '{{ b }}': c\n", 1, "this is not YAML"),
+        ("a: b: c # {{ no template }}\n", 1, "this is not YAML"),
         (f"a:\n  {'b' * 600}:\n    {'c' * 400}: 1\n", 3, "this key and those around it have more than 1000"),
         (
             f"a: &a {LONG}\nb:\n  *a : 1\n",
@@ -264,6 +272,19 @@ def test_what_is_wrong_is_said_with_its_line(text: str | bytes, line: int, words
 
     assert fault.startswith(f"f:{line}: ")
     assert words in fault
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"\x1f\x8b\x08\x00\xff", "f: this is packed by gzip (unpack it with gunzip)"),
+        (b"PK\x03\x04\xff", "f: this is a zip archive (unpack it, and take the files out of it)"),
+        (b"\x7fELF\x02\x00\xff", "f: this is a binary file, no text (is this the right file?)"),
+        ("a: b".encode("utf-16"), "f: the text is UTF-16 (save the file as UTF-8)"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named(content: bytes, expected: str) -> None:
+    assert [expected] == faults_of(content)
 
 
 @pytest.mark.parametrize(
@@ -317,5 +338,5 @@ def test_no_text_whatsoever_raises(text: bytes) -> None:
     documents, faults = parse_documents(text, "f")
 
     lines = text.count(b"\n") + 2
-    assert all(fault.line is not None and 1 <= fault.line <= lines for fault in faults)
+    assert all((fault.line is None and not documents) or 1 <= (fault.line or 0) <= lines for fault in faults)
     assert all(1 <= line <= lines for document in documents for line in document.lines.values())

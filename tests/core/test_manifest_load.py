@@ -133,15 +133,18 @@ def test_a_bad_item_takes_no_other_with_it() -> None:
     ("text", "expected"),
     [
         ("apiVersion: v1\nmetadata: {}", 'f.yaml:1: kind: Required value (write "kind: Pod")'),
-        ("kind: Pod\nmetadata: {}", 'f.yaml:1: apiVersion: Required value (write "apiVersion: v1")'),
-        ("apiVersion: v2\nkind: Pod",
+        (a("one").replace("apiVersion: v1, ", ""), 'f.yaml:1: apiVersion: Required value (write "apiVersion: v1")'),
+        (a("one").replace("apiVersion: v1", "apiVersion: v2"),
          'f.yaml:1: apiVersion: Unsupported value: "v2": must be v1 (write "apiVersion: v1")'),
         ("apiVersion: v1\nkind: pod",
          'f.yaml:2: kind: Unsupported value: "pod": must be Pod or ConfigMap or Secret or PodList or List '
          '(did you mean "Pod"?)'),
         ("apiVersion: apps/v1\nkind: Deployment",
-         'f.yaml:2: kind: Unsupported value: "Deployment": must be Pod or ConfigMap or Secret or '
-         "PodList or List (only pods can be run from a manifest, and what they read; take it out)"),
+         'f.yaml:2: kind: Unsupported value: "Deployment": only a cluster makes pods of it (write the pod itself: '
+         '"apiVersion: v1", "kind: Pod", "metadata: {name: NAME}", and spec.template.spec as its spec)'),
+        ("apiVersion: v1\nkind: Gizmo",
+         'f.yaml:2: kind: Unsupported value: "Gizmo": must be Pod or ConfigMap or Secret or PodList or List '
+         "(remove it: only pods can be run from a manifest, and what they read)"),
         ("- a", 'f.yaml:1: a list where a Pod should stand (begin with "apiVersion: v1")'),
         ("null\n", 'f.yaml:1: null where a Pod should stand (begin with "apiVersion: v1")'),
         ("# nothing\n---\n~", 'f.yaml:3: null where a Pod should stand (begin with "apiVersion: v1")'),
@@ -164,11 +167,94 @@ def test_a_bad_item_takes_no_other_with_it() -> None:
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n  - {name: a, image: z}\n  volumes:\n"
          "  - name: s\n    persistentVolumeClaim: {claimName: t}\n",
          "f.yaml:9: spec.volumes[0].persistentVolumeClaim: Forbidden: it lives in an API server, and a pod from a "
-         "manifest must start without one"),
+         "manifest must start without one (remove it)"),
     ],
 )  # fmt: skip
 def test_a_fault_names_file_line_field_and_remedy(text: str, expected: str) -> None:
     assert [expected] == faults(text)
+
+
+@pytest.mark.parametrize(
+    "kind", ["Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job", "CronJob", "deployment"]
+)
+def test_a_workload_comes_with_the_way_to_write_its_pod(kind: str) -> None:
+    (fault,) = load(f"apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: web}}\nspec: {{replicas: 3}}").faults
+
+    template = "spec.jobTemplate.spec.template" if kind == "CronJob" else "spec.template"
+    assert fault.remedy.startswith(
+        f'write the pod itself: "apiVersion: v1", "kind: Pod", "metadata: {{name: web}}", and {template}.spec as its '
+        "spec; 3 replicas are as many pods, each with a name of its own"
+    )
+    assert ("schedules are not supported" in fault.remedy) is (kind == "CronJob")
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        ("Service", "hostPort, or the pod hostNetwork: true"),
+        ("Ingress", "run a reverse proxy"),
+        ("Namespace", "metadata.namespace in the pod is enough"),
+        ("PersistentVolumeClaim", "mount a hostPath"),
+        ("ServiceAccount", "no account in a cluster"),
+        ("NetworkPolicy", "firewall"),
+        ("HorizontalPodAutoscaler", "only a cluster's control plane reads it"),
+        ("Kustomization", "kubectl kustomize"),
+    ],
+)
+def test_other_objects_of_a_cluster_come_with_advice_that_fits_them(kind: str, advice: str) -> None:
+    (fault,) = load(f"kind: List\napiVersion: v1\nitems: [{{kind: {kind}, spec: {{}}}}]").faults
+
+    assert "items[0].kind" == fault.path
+    assert advice in fault.remedy
+    assert "did you mean" not in fault.remedy
+
+
+def test_a_compose_file_is_recognised() -> None:
+    (fault,) = load('version: "3"\nservices:\n  web: {image: nginx}\n').faults
+
+    assert ("services", 2, "this is a compose file, and a node runs pods") == (fault.path, fault.line, fault.problem)
+    assert "spec.containers" in fault.remedy
+    assert ["kind"] == [fault.path for fault in load("services: [a]").faults]
+
+
+@pytest.mark.parametrize("missing", ["apiVersion: v1", "kind: Pod"])
+def test_a_pod_that_does_not_say_what_it_is_has_its_other_faults_listed_too(missing: str) -> None:
+    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: X}\nspec:\n  containers:\n  - {name: a, imag: b}\n"
+
+    loaded = load(text.replace(f"{missing}\n", ""))
+
+    assert [missing.partition(":")[0], "metadata.name", "spec.containers[0].imag", "spec.containers[0].image"] == [
+        fault.path for fault in loaded.faults
+    ]
+    assert () == loaded.pods
+
+
+def test_what_does_not_say_what_it_is_is_not_kept() -> None:
+    loaded = load(f"{a('one').replace('apiVersion: v1, ', '')}\n---\nkind: ConfigMap\nmetadata: {{name: c}}")
+
+    assert ((), ()) == (loaded.pods, loaded.objects)
+    assert ["apiVersion", "apiVersion"] == [fault.path for fault in loaded.faults]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("y", 'Invalid value: y: must be a string (put it in quotes: "y")'),
+        ("No", 'Invalid value: No: must be a string (put it in quotes: "No")'),
+        ("0644", 'Invalid value: 0644: must be a string (put it in quotes: "0644")'),
+        ("1.50", 'Invalid value: 1.50: must be a string (put it in quotes: "1.50")'),
+        ("true", "Invalid value: true: must be a string (put it in quotes)"),
+    ],
+)
+def test_a_value_that_yaml_makes_something_else_of_is_shown_as_it_was_written(written: str, expected: str) -> None:
+    text = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: x, labels: {{a: {written}}}}}\nspec:\n  containers: []\n"
+    listed = f"kind: List\napiVersion: v1\nitems:\n- {a('one')[:-1]}, metadata: {{labels: {{a: {written}}}}}}}"
+
+    assert f"f.yaml:3: metadata.labels[a]: {expected}" in faults(text)
+    assert any(
+        f"items[0].metadata.labels[a]: {expected}" in one
+        for one in faults(listed.replace("metadata: {name: one}, ", ""))
+    )
 
 
 def test_the_same_name_in_another_namespace_is_another_pod() -> None:

@@ -80,3 +80,28 @@ def test_nothing_is_finer_than_a_nano(number: object) -> None:
     text = f"{number:f}"
 
     assert Fraction(ceil(Fraction(text) * 10**9), 10**9) == quantity.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        ('did you mean "64Mi" or "64M"?', "64MB"),
+        ('did you mean "64Mi" or "64M"?', "64 mb"),
+        ('did you mean "1.5Gi" or "1.5G"?', "1.5Gb"),
+        ('did you mean "64Ki" or "64k"?', "64K"),
+        ('did you mean "64Mi"?', "64MiB"),
+        ('did you mean "1Gi"?', "1gi"),
+        ('did you mean "100"?', "100 bytes"),
+        ('did you mean "2"?', "2 cores"),
+        ('did you mean "500m"?', "500 m"),
+        ("", "much"),
+        ("", ""),
+        ("", "1e3B"),
+        ("", "5i"),
+        ("", "1" * 401 + "MB"),
+    ],
+)
+def test_an_amount_as_other_programs_write_it_is_recognised(expected: str, text: str) -> None:
+    assert expected == quantity.meant_by(text)
+    with pytest.raises(ValueError, match="is not a quantity"):
+        quantity.parse(text)

@@ -235,4 +235,4 @@ def test_the_wheel_gives_the_same_command_in_a_fresh_environment(tmp_path: Path)
 
     assert f"trikubelet {__version__}\n" == said(command, "--version")
     assert "rust\n" == said(python, "-c", "from trikubelet.core.compiled import BACKEND; print(BACKEND)")
-    assert "" == said(command, "validate", *sorted(packages.TOP.glob("examples/manifests/*.yaml")))
+    assert "" == said(command, "validate", "--quiet", *sorted(packages.TOP.glob("examples/manifests/*.yaml")))

@@ -10,13 +10,14 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
 
 from trikubelet.cli.terminal import in_a_cell
 from trikubelet.core.containers.unsupported import unsupported_fields
 from trikubelet.core.document.shown import shown
 from trikubelet.core.file_source import why_ignored
-from trikubelet.core.manifest import load_manifest
+from trikubelet.core.manifest import Loaded, load_manifest
 from trikubelet.core.manifest.objects import object_name
 from trikubelet.core.names import full_name
 from trikubelet.kit.named_file import read_named
@@ -27,25 +28,45 @@ from trikubelet.model.manifest_places import EntryKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from trikubelet.core.manifest import Loaded, Origin
+    from trikubelet.core.manifest import Origin
 
 STDIN = "-"
 EXIT_FAULTY = 1
 SEEN = "1970-01-01T00:00:00Z"  # it is in no UID and nobody sees these pods
 
 
-def validate_files(paths: Sequence[str], node_name: str) -> tuple[list[str], int]:
-    """One line per fault of the files (``FILE:LINE: FIELD: what is wrong``), then one per field that has no effect
-    yet and per file or directory with nothing in it, marked as warnings; and the exit code: 1 where there is a fault.
+class Validated(NamedTuple):
+    """What was found in files, in lines. ``problems``: one per fault (``FILE:LINE: FIELD: what is wrong``), then one
+    per field that has no effect yet and per file or directory with nothing in it, marked as warnings; ``exit_code``: 1
+    where there is a fault; ``valid``: one per file without a fault, with what is in it."""
+
+    problems: list[str]
+    exit_code: int
+    valid: list[str]
+
+
+def validate_files(paths: Sequence[str], node_name: str) -> Validated:
+    """What is wrong with the files, and what is in the others.
 
     A directory stands for the manifests an agent would find in it, ``-`` for standard input. A file that cannot be
     read is a fault too. Raises nothing.
     """
-    lines, code = report(load(path, node_name) for path in files_of(paths))
-    return [
-        *lines,
-        *(str(Fault(path, None, "", "warning: no manifest in it")) for path in bare_directories(paths)),
-    ], code
+    texts = [load(path, node_name) for path in files_of(paths)]
+    faults, warnings = _judged(texts)
+    warnings += [Fault(path, None, "", "warning: no manifest in it") for path in bare_directories(paths)]
+    faulty = {fault.source for fault in faults}
+    good = [one for one in texts if isinstance(one, Loaded) and one.source not in faulty and (one.pods or one.objects)]
+    return Validated(
+        [in_a_cell(str(one)) for one in (*faults, *warnings)],
+        EXIT_FAULTY if faults else 0,
+        [in_a_cell(f"{one.source}: valid: {_content(one)}") for one in good],
+    )
+
+
+def _content(loaded: Loaded) -> str:
+    """How many pods and objects there are: ``1 pod, 2 ConfigMaps``."""
+    counts = Counter(["pod"] * len(loaded.pods) + [type(one).__name__ for one in loaded.objects])
+    return ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items())
 
 
 def bare_directories(paths: Sequence[str]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NewType, Typ
 
 import msgspec
 
-from trikubelet.core.document.shown import shown
+from trikubelet.core.document.shown import SHOWN_CHARS_MAX, shown
 from trikubelet.core.field_path import item_path, member_path
 from trikubelet.model.faults import Fault, nearest
 from trikubelet.model.scalar import Scalar
@@ -80,6 +80,10 @@ class _Walk:
         self._document = document
         self.faults: list[Fault] = []
 
+    def written(self, path: str) -> str:
+        """The author's own text of a value that YAML makes something else of; empty where it does not."""
+        return self._document.written_at(path)[:SHOWN_CHARS_MAX]
+
     def fault(self, path: str, problem: str, remedy: str = "") -> None:
         self.faults.append(Fault(self._document.source, self._document.line(path), path, problem, remedy))
 
@@ -96,7 +100,9 @@ class _Reader:
             return self.take(walk, value, path)
         if type(value) is int and float in self.kinds:
             return self.take(walk, float(value), path)
-        walk.fault(path, f"Invalid value: {shown(value)}: must be {self.what}", _type_remedy(value, self.kinds))
+        written = walk.written(path)
+        remedy = _type_remedy(value, self.kinds, written)
+        walk.fault(path, f"Invalid value: {written or shown(value)}: must be {self.what}", remedy)
         return self.empty()
 
     def take(self, walk: _Walk, value: Any, path: str) -> object:
@@ -325,10 +331,10 @@ def _one_of(choices: dict[object, object]) -> str:
     return listed[0] if len(listed) == 1 else f"one of {', '.join(listed)}"
 
 
-def _type_remedy(value: object, kinds: tuple[type, ...]) -> str:
+def _type_remedy(value: object, kinds: tuple[type, ...], written: str) -> str:
     """What to do about the commonest slips."""
     if isinstance(value, (bool, int, float)) and str in kinds:
-        return "put it in quotes"
+        return f'put it in quotes: "{written}"' if written else "put it in quotes"
     if isinstance(value, str) and (int in kinds or bool in kinds):
         return "write it without quotes"
     if value is None:

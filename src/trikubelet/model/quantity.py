@@ -15,6 +15,12 @@ from math import ceil
 _SI = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _FORM = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)", re.ASCII)
+_ELSEWHERE = re.compile(
+    r"(?P<digits>[+-]?\d+(?:\.\d*)?)\s*"
+    r"(?:(?P<letter>[kKmMgGtTpPeE])?(?P<binary>[iI])?(?P<unit>[bB]|[bB]ytes?)?|[cC]pus?|[cC]ores?)",
+    re.ASCII,
+)
+"""Amounts of bytes and cores as other programs write them."""
 _CHARACTERS_MAX = 400
 """A longer text is no amount anybody means."""
 _AMOUNT_MAX = 2**63 - 1
@@ -61,6 +67,22 @@ def canonical(text: str | int | float) -> str:
     if suffix in _BINARY and abs(value) >= 1024:
         return _with_binary_suffix(_away_from_zero(value))
     return _with_decimal_suffix(value, as_exponent=bool(exponent))
+
+
+def meant_by(text: str | int | float) -> str:
+    """The remedy for an amount as people write it who mean bytes or cores, such as ``64MB``; empty where it is not
+    known what is meant."""
+    shown = str(text).strip()
+    found = _ELSEWHERE.fullmatch(shown) if len(shown) <= _CHARACTERS_MAX else None
+    if found is None:
+        return ""
+    digits, letter, binary = found["digits"], (found["letter"] or "").upper(), found["binary"]
+    if not letter:
+        return "" if binary else f'did you mean "{digits}"?'
+    if found["letter"] == "m" and not (binary or found["unit"]):
+        return f'did you mean "{digits}m"?'
+    decimal = f' or "{digits}{"k" if letter == "K" else letter}"'
+    return f'did you mean "{digits}{letter}i"{"" if binary else decimal}?'
 
 
 def _parts(text: str | int | float) -> tuple[str, str, str, str]:

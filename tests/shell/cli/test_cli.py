@@ -268,16 +268,17 @@ def test_validate_names_every_fault_and_ends_with_1(tmp_path: Path, capsys: pyte
     assert f'{manifest}:5: spec.contaners: unknown field (did you mean "containers"?)' in capsys.readouterr().out
 
 
-def test_validate_says_nothing_about_a_manifest_without_a_fault(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("flags", "expected"), [([], "{}: valid: 1 pod\n"), (["-q"], ""), (["--quiet"], "")])
+def test_validate_has_a_line_for_a_valid_manifest_unless_it_is_to_be_quiet(
+    flags: list[str], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = tmp_path / "web.yaml"
     manifest.write_text(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: app, image: app:1}]}\n"
     )
 
-    assert 0 == main(["validate", str(manifest)])
-    assert "" == capsys.readouterr().out
+    assert 0 == main(["validate", *flags, str(manifest)])
+    assert expected.format(manifest) == capsys.readouterr().out
 
 
 def test_output_that_cannot_be_written_is_reported_in_a_line() -> None:

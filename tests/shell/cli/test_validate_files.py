@@ -14,14 +14,30 @@ GOOD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {}\nspec:\n  containers:\n
 
 
 def validate(*paths: Path | str) -> tuple[list[str], int]:
-    return validate_files([str(path) for path in paths], "node")
+    problems, code, _ = validate_files([str(path) for path in paths], "node")
+    return problems, code
 
 
-def test_a_good_file_has_nothing_to_say(tmp_path: Path) -> None:
-    file = tmp_path / "web.yaml"
-    file.write_text(GOOD.format("web"))
+def test_a_valid_file_is_a_line_with_what_is_in_it(tmp_path: Path) -> None:
+    good, bad, warned, bare = (tmp_path / f"{name}.yaml" for name in ("good", "bad", "warned", "bare"))
+    config = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {}}}\n"
+    good.write_text(GOOD.format("web") + config.format("a") + config.format("b"))
+    bad.write_text(GOOD.format("Web"))
+    warned.write_text(GOOD.format("warned") + "  securityContext: {windowsOptions: {runAsUserName: x}}\n")
+    bare.write_text("# nothing yet\n")
 
-    assert ([], 0) == validate(file)
+    found = validate_files([str(tmp_path)], "node")
+
+    assert [f"{good}: valid: 1 pod, 2 ConfigMaps", f"{warned}: valid: 1 pod"] == found.valid
+    assert [str(bad), str(bare), str(warned)] == sorted(line.split(":")[0] for line in found.problems)
+
+
+def test_of_two_files_with_the_same_pod_the_second_is_not_valid(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    for file in (one, two):
+        file.write_text(GOOD.format("web"))
+
+    assert [f"{one}: valid: 1 pod"] == validate_files([str(one), str(two)], "node").valid
 
 
 def test_every_fault_of_every_file_is_a_line_with_its_place(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``validate``: 0 without a fault, 1 with one."""
+    """Carry out ``validate``: 0 without a fault, 1 with one. Problems come last, where they are seen."""
     args = parser().parse_args(argv)
-    lines, exit_code = validate_files(args.files, args.hostname_override)
-    for line in lines:
+    found = validate_files(args.files, args.hostname_override)
+    for line in [*([] if args.quiet else found.valid), *found.problems]:
         print(line)
-    return exit_code
+    return found.exit_code

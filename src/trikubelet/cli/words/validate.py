@@ -22,6 +22,7 @@ def parser() -> Parser:
     made.add_argument(
         "files", nargs="+", metavar="FILE", help="a manifest, a directory of manifests, or - for standard input"
     )
+    made.add_argument("-q", "--quiet", action="store_true", help="print problems only, and nothing for a valid file")
     made.add_argument(
         "--hostname-override",
         metavar="NAME",

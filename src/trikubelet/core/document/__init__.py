@@ -21,6 +21,14 @@ __all__ = ["Document", "parse_documents"]
 _JSON = re.compile(r"\s*\{\s*[\"}]")
 _JSON_NAME = ".json"
 _MARKER = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+_OTHERS = (
+    (b"\x1f\x8b", "this is packed by gzip", "unpack it with gunzip"),
+    (b"PK\x03\x04", "this is a zip archive", "unpack it, and take the files out of it"),
+    (b"\xff\xfe", "the text is UTF-16", "save the file as UTF-8"),
+    (b"\xfe\xff", "the text is UTF-16", "save the file as UTF-8"),
+)
+"""How files begin that people take for manifests."""
+_LOOKED_AT_BYTES_MAX = 4096
 _ONLY_PREAMBLE = re.compile(r"(?:[ \t]*(?:[%#][^\n]*)?(?:\n|\Z))*")
 
 
@@ -35,6 +43,8 @@ def parse_documents(text: str | bytes, source: str) -> tuple[list[Document], lis
     try:
         text = octets.decode("utf-8-sig")
     except UnicodeDecodeError as broken:
+        if (problem := _why_no_text(octets)) is not None:
+            return [], [Fault(source, None, "", *problem)]
         line = octets.count(b"\n", 0, broken.start) + 1
         return [], [Fault(source, line, "", "the text is not UTF-8", "save the file as UTF-8")]
     documents: list[Document] = []
@@ -50,6 +60,16 @@ def parse_documents(text: str | bytes, source: str) -> tuple[list[Document], lis
             json_text.read(text, source, [], in_json)
             faults = in_json or faults
     return documents, faults
+
+
+def _why_no_text(octets: bytes) -> tuple[str, str] | None:
+    """What a file is that was never meant as UTF-8, and what to do; None for one that may be."""
+    for magic, problem, remedy in _OTHERS:
+        if octets.startswith(magic):
+            return problem, remedy
+    if b"\0" in octets[:_LOOKED_AT_BYTES_MAX]:
+        return "this is a binary file, no text", "is this the right file?"
+    return None
 
 
 def _chunks(text: str) -> list[tuple[int, str]]:

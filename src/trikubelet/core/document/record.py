@@ -42,7 +42,9 @@ def is_path_too_long(place: Place) -> bool:
 class Document:
     """One document: its value, the text it came from (``source``), its number in it, counted from 0, ``lines``, the
     line (from 1) of every place in it, ``doubted``, the places of keys that were given twice: what stands there is only
-    the first of the values, and ``unread``, those of values that cannot be: None stands there instead."""
+    the first of the values, and ``unread``, those of values that cannot be: None stands there instead. ``written``: the
+    text of values that stand for something else in YAML, such as ``yes``; ``at``: the place where this value is among
+    those."""
 
     value: object
     source: str
@@ -50,6 +52,8 @@ class Document:
     lines: Mapping[Place, int] = field(default_factory=dict)
     doubted: frozenset[Place] = frozenset()
     unread: frozenset[Place] = frozenset()
+    written: Mapping[Place, str] = field(default_factory=dict)
+    at: Place = ()
     _doubted_items: frozenset[Place] = field(init=False, repr=False)
     _doubted_members: frozenset[Place] = field(init=False, repr=False)
 
@@ -65,6 +69,10 @@ class Document:
         members, mine = self._doubted_members, place[:1]
         beside = len(members) > (mine in members) or mine in self._doubted_items
         return beside or (bool(place) and place in self._doubted_items)
+
+    def written_at(self, path: str) -> str:
+        """How its author wrote the value of a field; empty where that is what it is."""
+        return self.written.get((*self.at, *place_of(path)), "")
 
     def line(self, path: str) -> int | None:
         """The line of a field path, or of the nearest thing around it that has one; None when there is none."""

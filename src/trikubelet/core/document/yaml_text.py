@@ -10,12 +10,14 @@ document, and the bytes in all documents of the text, since there may be thousan
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
 from trikubelet.core.document.record import DEPTH_MAX, PATH_TOO_LONG, Document, duplicate_key, is_path_too_long
 from trikubelet.core.document.scalars import key_text, resolve
+from trikubelet.core.document.shown import shown
 from trikubelet.core.field_path import Place, path_of, place_of
 from trikubelet.model.faults import Fault
 
@@ -35,6 +37,7 @@ TAG_CHARS_MAX = 1000
 _STANDARD = "tag:yaml.org,2002:"
 _TYPES = {"bool": (bool,), "int": (int,), "float": (int, float), "null": (type(None),)}
 _MERGE = "<<"
+_TEMPLATE = re.compile(r"""[^'"#]*\{\{""")
 
 
 class _Broken(Exception):
@@ -88,7 +91,8 @@ def read(
             if isinstance(event, yaml.DocumentStartEvent):
                 _read_document(events, lines_before, source, documents, faults, aliased)
     except _Broken as wrong:
-        faults.append(wrong.fault(source, lines_before))
+        template = _template_fault(text, wrong.line, lines_before, source)
+        faults.append(template or wrong.fault(source, lines_before))
     except yaml.MarkedYAMLError as wrong:
         faults.append(_syntax_fault(wrong, text, lines_before, source))
     except yaml.reader.ReaderError as wrong:
@@ -114,7 +118,7 @@ def _read_document(
         aliased.octets += reader.aliased.octets  # a document that is broken is not kept: it takes nothing from others
         doubted = frozenset(place_of(double.path) for double in doubles)
         unread = frozenset(place_of(path_of(one.place)) for one in reader.unread)
-        documents.append(Document(value, source, len(documents), reader.lines, doubted, unread))
+        documents.append(Document(value, source, len(documents), reader.lines, doubted, unread, reader.written))
     faults += doubles
     faults += [one.fault(source, lines_before) for one in reader.unread]
 
@@ -123,12 +127,25 @@ def _syntax_fault(wrong: yaml.MarkedYAMLError, text: str, lines_before: int, sou
     mark = wrong.problem_mark or wrong.context_mark
     # What is never closed is missed only behind the last line; nobody finds it there.
     line = min(mark.line if mark is not None else 0, text.rstrip().count("\n"))
+    if (template := _template_fault(text, line, lines_before, source)) is not None:
+        return template
     content = text.split("\n")[line]
     indent = content[: len(content) - len(content.lstrip())]
     remedy = "indent with spaces, not tabs" if "\t" in indent else "check the indentation, quotes and colons here"
     context = f" {wrong.context}" if wrong.context else ""
     problem = f"this is not YAML: {wrong.problem}{context}"
     return Fault(source, lines_before + line + 1, "", problem, remedy)
+
+
+def _template_fault(text: str, line: int, lines_before: int, source: str) -> Fault | None:
+    """The fault of a template for a program such as Helm, where a line that makes no YAML (from 0), or one just above,
+    has its braces outside of quotes."""
+    lines = text.split("\n")
+    first = next((n for n in range(max(0, line - 2), line + 1) if _TEMPLATE.match(lines[n])), None)
+    if first is None:
+        return None
+    problem = "this is a template and no YAML yet: {{ … }} is for Helm, or a program like it, to replace"
+    return Fault(source, lines_before + first + 1, "", problem, "render it first, as `helm template` does")
 
 
 class _Reader:
@@ -142,6 +159,8 @@ class _Reader:
         self._octets_before = octets_before
         self.aliased = _Size(0, 0)
         self.lines: dict[Place, int] = {}
+        self.written: dict[Place, str] = {}
+        """The texts of values that stand for something else."""
         self.duplicates: list[tuple[Place, int, int]] = []
         self.unread: list[_Broken] = []
         """What is wrong with values that stand alone: what is beside them can be read all the same."""
@@ -176,10 +195,13 @@ class _Reader:
 
     def _plain(self, event: yaml.ScalarEvent, place: Place) -> object:
         try:
-            return _scalar(event, place)
+            value = _scalar(event, place)
         except _Broken as wrong:
             self.unread.append(wrong)
             return None
+        if isinstance(value, (bool, int, float)) and event.value != shown(value):
+            self.written[place] = event.value
+        return value
 
     def _alias(self, event: yaml.AliasEvent, place: Place) -> tuple[object, _Size]:
         line = _line(event)

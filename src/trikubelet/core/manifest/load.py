@@ -17,6 +17,13 @@ from trikubelet.core.document import Document, parse_documents
 from trikubelet.core.document.shown import shown
 from trikubelet.core.field_path import place_of
 from trikubelet.core.manifest.defaults import with_defaults
+from trikubelet.core.manifest.kinds import (
+    COMPOSE,
+    COMPOSE_PROBLEM,
+    COMPOSE_REMEDY,
+    is_compose_file,
+    unsupported_kind,
+)
 from trikubelet.core.manifest.objects import TYPES, object_name, object_problems, stored
 from trikubelet.core.manifest.origin import Origin
 from trikubelet.core.manifest.problem import NOT_FOUND, Problem, forbidden
@@ -25,7 +32,7 @@ from trikubelet.core.manifest.validation import pod_problems
 from trikubelet.core.names import full_name
 from trikubelet.core.structure import examine
 from trikubelet.model import k8s
-from trikubelet.model.faults import Fault, nearest
+from trikubelet.model.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -74,13 +81,14 @@ def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> 
     origins: dict[str, Origin] = {}
     uids: set[str] = set()
     for document in documents:
-        for part, kind in _parts(document, faults):
+        for part, kind, is_named_right in _parts(document, faults):
+            is_kept = is_named_right and not part.is_doubted
             if kind in TYPES:
                 held, found = _object(part, TYPES[kind])
                 name = "" if held is None else object_name(held)
                 if name in objects:
                     found = [_second(part, "metadata.name", part.name, "name and namespace", "rename one of the two")]
-                elif held is not None and not part.is_doubted:
+                elif held is not None and is_kept:
                     objects[name], origins[name] = held, part
                 faults += found
                 continue
@@ -89,7 +97,7 @@ def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> 
                 found = [_second(part, "metadata.name", part.name, "name and namespace", "rename one of the two")]
             elif pod is not None and pod.metadata.uid in uids:
                 found = [_second(part, "metadata.uid", pod.metadata.uid, "UID", "leave it out: each pod is given one")]
-            elif pod is not None and not part.is_doubted:
+            elif pod is not None and is_kept:
                 pods[full_name(pod)] = pod
                 origins[full_name(pod)] = part
                 uids.add(pod.metadata.uid)
@@ -98,51 +106,54 @@ def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> 
     return Loaded(source, tuple(pods.values()), in_order, origins, tuple(objects.values()), is_blank)
 
 
-def _parts(document: Document, faults: list[Fault]) -> Iterator[tuple[Origin, str]]:
-    """Where the document's pods and objects are, and of what kind each is. What keeps it from having any is added to
-    ``faults``."""
+def _parts(document: Document, faults: list[Fault]) -> Iterator[tuple[Origin, str, bool]]:
+    """Where the document's pods and objects are, of what kind each is, and whether it says so: one that does not is
+    only read for its other faults. What keeps a part from being one is added to ``faults``."""
     whole = Origin(document, document.value)
-    wrong = _kind_fault(whole, _KINDS)
-    if wrong is not None:
-        faults.append(wrong)
-        return
+    kind, wrong = _kind_of(whole, _KINDS)
+    faults += wrong
     value = document.value
-    assert isinstance(value, dict)  # or it would have no kind
-    if whole.kind not in _ITEMS:
-        yield whole, whole.kind
+    if kind not in _ITEMS:
+        if kind:
+            yield whole, kind, not wrong
         return
+    assert isinstance(value, dict)  # or it would have no kind
     items = value.get("items")
     rest = {key: item for key, item in value.items() if key != "items"}
     faults += examine(replace(document, value=rest | {"items": []}), k8s.PodList).faults
     if not isinstance(items, list):
-        what = "pods" if value["kind"] == "PodList" else "pods, ConfigMaps and Secrets"
+        what = "pods" if kind == "PodList" else "pods, ConfigMaps and Secrets"
         faults.append(whole.fault("items", f"Required value: must be a list of {what}"))
         return
     # Items of a typed list need not repeat what they are.
-    implied: dict[str, object] = {"apiVersion": "v1", "kind": "Pod"} if value["kind"] == "PodList" else {}
+    implied: dict[str, object] = {"apiVersion": "v1", "kind": "Pod"} if kind == "PodList" else {}
     for n, item in enumerate(items):
         part = Origin(document, implied | item if isinstance(item, dict) else item, f"items[{n}]")
-        wrong = _kind_fault(part, _ITEMS[value["kind"]])
-        if wrong is not None:
-            faults.append(wrong)
-        else:
-            yield part, part.kind
+        of_item, wrong = _kind_of(part, _ITEMS[kind])
+        faults += wrong
+        if of_item:
+            yield part, of_item, not wrong
 
 
-def _kind_fault(part: Origin, kinds: tuple[str, ...]) -> Fault | None:
-    """What keeps a value from being one of these kinds, judging by what it says it is."""
-    if not isinstance(part.value, dict):
-        return part.fault("", f"{shown(part.value)} where a Pod should stand", 'begin with "apiVersion: v1"')
-    kind, version = part.value.get("kind"), part.value.get("apiVersion")
+def _kind_of(part: Origin, kinds: tuple[str, ...]) -> tuple[str, list[Fault]]:
+    """Which of these kinds a value is, as far as it says so or looks like it, "" for none; and what it does not say."""
+    value = part.value
+    if not isinstance(value, dict):
+        return "", [part.fault("", f"{shown(value)} where a Pod should stand", 'begin with "apiVersion: v1"')]
+    if is_compose_file(value):
+        return "", [part.fault(COMPOSE, COMPOSE_PROBLEM, COMPOSE_REMEDY)]
+    kind, version, spec = (value.get(key) for key in ("kind", "apiVersion", "spec"))
+    if kind is not None and kind not in kinds:
+        return "", [part.fault("kind", *unsupported_kind(value, kinds))]
+    faults = []
     if kind is None:
-        return part.fault("kind", "Required value", 'write "kind: Pod"')
-    if kind not in kinds:
-        remedy = nearest(str(kind), kinds) or "only pods can be run from a manifest, and what they read; take it out"
-        return part.fault("kind", f"Unsupported value: {shown(kind)}: must be {' or '.join(kinds)}", remedy)
+        faults.append(part.fault("kind", "Required value", 'write "kind: Pod"'))
+        if not (isinstance(spec, dict) and "containers" in spec):
+            return "", faults  # it may be anything
     if version != "v1":
         problem = "Required value" if version is None else f"Unsupported value: {shown(version)}: must be v1"
-        return part.fault("apiVersion", problem, 'write "apiVersion: v1"')
-    return None
+        faults.append(part.fault("apiVersion", problem, 'write "apiVersion: v1"'))
+    return kind or "Pod", faults
 
 
 def _pod(part: Origin, node_name: str, seen: str) -> tuple[Pod | None, list[Fault]]:
@@ -161,7 +172,9 @@ def _object(part: Origin, type_: type[ManifestObject]) -> tuple[ManifestObject |
 
 def _read(part: Origin, type_: type[T], problems: Callable[[T], Problems]) -> tuple[T | None, list[Fault]]:
     """What a part says, or None and everything wrong with it."""
-    examined = examine(Document(part.value, part.document.source, part.document.index), type_)
+    whole = part.document
+    at = place_of(part.prefix)
+    examined = examine(Document(part.value, whole.source, whole.index, written=whole.written, at=at), type_)
     faults = [
         part.fault(fault.path, _shape_problem(type_, fault), fault.remedy)
         for fault in examined.faults
@@ -197,7 +210,7 @@ def _problems(pod: Pod, node_name: str, written: object) -> Problems:
         reported.add(place_of(problem.path))
         yield problem
     for path in api_references(pod):
-        yield forbidden(path, NO_API)
+        yield forbidden(path, NO_API, "remove it")
     spec = written.get("spec") if isinstance(written, dict) else None
     for path in null_characters(spec, "spec"):
         if place_of(path) not in reported:

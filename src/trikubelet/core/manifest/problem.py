@@ -37,9 +37,9 @@ def required(path: str, detail: str = "") -> Problem:
     return Problem(path, f"Required value: {detail}" if detail else "Required value")
 
 
-def invalid(path: str, value: object, detail: str) -> Problem:
+def invalid(path: str, value: object, detail: str, remedy: str = "") -> Problem:
     """A value that cannot be, and what it must be."""
-    return Problem(path, f"Invalid value: {shown(value)}: {detail}")
+    return Problem(path, f"Invalid value: {shown(value)}: {detail}", remedy)
 
 
 def too_long(path: str, chars_max: int, unit: str = "characters") -> Problem:
@@ -70,9 +70,9 @@ def not_found(path: str, name: str, known: Iterable[str], detail: str, remedy: s
     return Problem(path, f"{NOT_FOUND}: {shown(name)}: {detail}", nearest(name, known) or remedy)
 
 
-def forbidden(path: str, detail: str) -> Problem:
+def forbidden(path: str, detail: str, remedy: str = "") -> Problem:
     """Something that may not be here at all."""
-    return Problem(path, f"Forbidden: {detail}")
+    return Problem(path, f"Forbidden: {detail}", remedy)
 
 
 def named(path: str, value: str, problem: str) -> Problems:

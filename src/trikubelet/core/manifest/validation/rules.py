@@ -59,7 +59,8 @@ def amount_problems(path: str, value: Quantity) -> Problems:
         if quantity.parse(value) < 0:
             yield invalid(path, value, "must be 0 or more")
     except ValueError:
-        yield invalid(path, value, "must be a quantity: a number with a suffix, such as 500m, 1Gi or 2e3")
+        detail = "must be a quantity: a number with a suffix, such as 500m, 1Gi or 2e3"
+        yield invalid(path, value, detail, quantity.meant_by(value))
 
 
 def amounts(values: Mapping[str, Quantity]) -> dict[str, Fraction]:
