@@ -20,7 +20,7 @@ import trio
 from trikubelet import __version__
 from trikubelet.app import compose, doctor, supervise
 from trikubelet.app.endpoint import EMBEDDED
-from trikubelet.app.flag_help import build_parser
+from trikubelet.app.flag_help import agent_help
 from trikubelet.app.flags import parse_agent_flags, written_again
 from trikubelet.app.last_start import record_start, this_start
 from trikubelet.app.lock import LockFile, RootLock
@@ -56,7 +56,7 @@ def run_agent(argv: Sequence[str]) -> int:
     try:
         flags = parse_agent_flags(argv)
         if flags.show == "help":
-            print(build_parser().format_help())
+            print(agent_help())
             return supervise.EXIT_GOOD
         if flags.show == "version":
             print(f"trikubelet {__version__}")

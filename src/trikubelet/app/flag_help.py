@@ -12,6 +12,28 @@ from trikubelet.app.flag_table import FLAGS, Form, Group
 
 SHORT: Final = {"-v": "v", "-h": "help"}
 _QUESTIONS: Final = ("help", "version")
+AGENT_EXAMPLES: Final = (
+    (
+        "Run the pods of a directory on this machine, as plain processes, without a container runtime",
+        "trikubelet --standalone --container-runtime-endpoint=embedded: --pod-manifest-path=manifests",
+    ),
+    (
+        "Run static pods on containerd",
+        "trikubelet --standalone --container-runtime-endpoint=unix:///run/containerd/containerd.sock",
+    ),
+    (
+        "Join a cluster",
+        "trikubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf "
+        "--kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml",
+    ),
+)
+"""Pairs of what a command does and the command."""
+
+
+def agent_help() -> str:
+    """The help of the agent's flags, with examples."""
+    examples = "\n\n".join(f"  # {what}\n  {command}" for what, command in AGENT_EXAMPLES)
+    return f"{build_parser().format_help()}\nexamples:\n{examples}"
 
 
 def build_parser() -> argparse.ArgumentParser:

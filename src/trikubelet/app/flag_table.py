@@ -34,15 +34,15 @@ class Form(Enum):
 class Group(Enum):
     """The sections of the help, in order."""
 
-    PODS = "what to run"
-    NODE = "the node"
-    RUNTIME = "the container runtime"
-    API = "the API server"
+    PODS = "pods"
+    NODE = "node"
+    RUNTIME = "container runtime"
+    API = "API server"
     PLACES = "files and directories"
     LOGS = "logging"
-    PROCESS = "the process"
-    FIELDS = "fields of the configuration as flags (a file is the better place)"
-    IGNORED = "taken for compatibility, without effect"
+    PROCESS = "process"
+    FIELDS = "fields of the configuration (prefer a file)"
+    IGNORED = "accepted for compatibility, without effect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,32 +65,53 @@ def _own() -> list[Flag]:
     t, b, i, ls, p = Form.TEXT, Form.BOOL, Form.INT, Form.LIST, Form.PATH
     g = Group
     return [
-        Flag("pod-manifest-path", p, g.PODS, "directory or file of static pods", "staticPodPath"),
-        Flag("manifest-url", t, g.PODS, "URL of static pods", "staticPodURL"),
-        Flag("manifest-url-header", Form.HEADERS, g.PODS, "headers for it; may be repeated", "staticPodURLHeader"),
-        Flag("standalone", b, g.PODS, "no API server is wanted: static pods only; refused beside --kubeconfig"),
-        Flag("hostname-override", t, g.NODE, "the node's name (default: the host's, in lower case)"),
-        Flag("node-ip", ls, g.NODE, "the node's address, one of each family, or :: (default: by DNS or routes)"),
-        Flag("cluster-dns", ls, g.NODE, "name servers of pods", "clusterDNS"),
+        Flag("pod-manifest-path", p, g.PODS, "directory or file with manifests of static pods", "staticPodPath"),
+        Flag("manifest-url", t, g.PODS, "URL of a manifest of static pods", "staticPodURL"),
+        Flag(
+            "manifest-url-header",
+            Form.HEADERS,
+            g.PODS,
+            "HTTP headers for --manifest-url; may be repeated",
+            "staticPodURLHeader",
+        ),
+        Flag("standalone", b, g.PODS, "run static pods only, without an API server; excludes --kubeconfig"),
+        Flag("hostname-override", t, g.NODE, "name of the node (default: the host's name in lower case)"),
+        Flag(
+            "node-ip",
+            ls,
+            g.NODE,
+            "addresses of the node, one of each IP family, or :: (default: found by DNS or routes)",
+        ),
+        Flag("cluster-dns", ls, g.NODE, "name servers for pods", "clusterDNS"),
         Flag("cluster-domain", t, g.NODE, "DNS domain of the cluster", "clusterDomain"),
-        Flag("resolv-conf", p, g.NODE, "the resolv.conf pods inherit; empty for none", "resolvConf"),
+        Flag("resolv-conf", p, g.NODE, "resolv.conf that pods inherit; empty for none", "resolvConf"),
         Flag("cgroup-driver", t, g.NODE, "cgroupfs or systemd", "cgroupDriver"),
         Flag(
             "container-runtime-endpoint",
             t,
             g.RUNTIME,
-            "unix:///path/to.sock, or embedded: or fake: for those inside the agent",
+            "unix:///path/to.sock; or embedded: or fake: for a runtime inside the agent",
             "containerRuntimeEndpoint",
         ),
         Flag(
-            "image-service-endpoint", t, g.RUNTIME, "the same for images (default: the runtime)", "imageServiceEndpoint"
+            "image-service-endpoint",
+            t,
+            g.RUNTIME,
+            "endpoint of the image service (default: the container runtime)",
+            "imageServiceEndpoint",
         ),
-        Flag("runtime-request-timeout", Form.DURATION, g.RUNTIME, "longest call to it", "runtimeRequestTimeout"),
+        Flag(
+            "runtime-request-timeout",
+            Form.DURATION,
+            g.RUNTIME,
+            "timeout of calls to the runtime",
+            "runtimeRequestTimeout",
+        ),
         Flag(
             "runtime-message-mib",
             i,
             g.RUNTIME,
-            "longest message from it, in MiB: 16 (the default) to 256; its own limit is set in its own configuration",
+            "longest message from the runtime in MiB, 16 (the default) to 256; the runtime has a limit of its own",
         ),
         Flag(
             "embedded-stop-grace-period",
@@ -98,39 +119,44 @@ def _own() -> list[Flag]:
             g.RUNTIME,
             "how long pods of the embedded runtime may take to end when the agent stops (default: 30s; 0s: none)",
         ),
-        Flag("kubeconfig", p, g.API, "how to reach the API server; without it the agent runs standalone"),
+        Flag("kubeconfig", p, g.API, "kubeconfig of the API server; without it the agent runs standalone"),
         Flag(
             "bootstrap-kubeconfig",
             p,
             g.API,
-            "one with a token, to make --kubeconfig of if that is missing",
+            "kubeconfig with a token, from which --kubeconfig is created if it does not exist",
         ),
         Flag(
             "cloud-provider",
             t,
             g.API,
-            "external: a cloud's controller lets the node be used and gives its addresses; empty: there is none",
+            "external: a cloud controller initialises the node and sets its addresses; empty: no cloud",
         ),
-        Flag("node-labels", Form.MAP, g.API, "labels of the node when it is registered"),
+        Flag("node-labels", Form.MAP, g.API, "labels of the node when it registers"),
         Flag(
-            "kubectl-port", i, g.API, "without an API server: a port on 127.0.0.1 for kubectl, which may read; 0: none"
+            "kubectl-port", i, g.API, "without an API server: port on 127.0.0.1 from which kubectl can read; 0 for none"
         ),
         Flag("config", p, g.PLACES, "KubeletConfiguration file"),
-        Flag("config-dir", p, g.PLACES, "drop-ins (*.conf), laid over it in the order of their names"),
-        Flag("root-dir", p, g.PLACES, "state of the agent and its pods"),
-        Flag("cert-dir", p, g.PLACES, "certificates (default: pki in the root directory)"),
-        Flag("image-credential-provider-config", p, g.PLACES, "credential plugins for images: a file, or a directory"),
-        Flag("image-credential-provider-bin-dir", p, g.PLACES, "where the plugins are"),
-        Flag("v", i, g.LOGS, "verbosity: 2 tells an operator what matters, 4 what it is made of", "logging.verbosity"),
-        Flag("vmodule", Form.MODULES, g.LOGS, "verbosity of source files by pattern", "logging.vmodule"),
-        Flag("logging-format", t, g.LOGS, "text or json", "logging.format"),
-        Flag("feature-gates", Form.GATES, g.PROCESS, "switch features; adds to those in files", "featureGates"),
-        Flag("healthz-port", i, g.PROCESS, "port of /healthz; 0 turns it off", "healthzPort"),
+        Flag("config-dir", p, g.PLACES, "directory of drop-in files (*.conf), applied in the order of their names"),
+        Flag("root-dir", p, g.PLACES, "directory for the state of the agent and its pods"),
+        Flag("cert-dir", p, g.PLACES, "directory for certificates (default: pki in the root directory)"),
+        Flag(
+            "image-credential-provider-config",
+            p,
+            g.PLACES,
+            "configuration of credential plugins for images: a file or a directory",
+        ),
+        Flag("image-credential-provider-bin-dir", p, g.PLACES, "directory of these plugins"),
+        Flag("v", i, g.LOGS, "log verbosity: 2 for operators, 4 for debugging", "logging.verbosity"),
+        Flag("vmodule", Form.MODULES, g.LOGS, "log verbosity by source file", "logging.vmodule"),
+        Flag("logging-format", t, g.LOGS, "log format: text or json", "logging.format"),
+        Flag("feature-gates", Form.GATES, g.PROCESS, "feature gates; added to those in files", "featureGates"),
+        Flag("healthz-port", i, g.PROCESS, "port of /healthz; 0 for none", "healthzPort"),
         Flag("healthz-bind-address", t, g.PROCESS, "address of /healthz", "healthzBindAddress"),
-        Flag("lock-file", p, g.PROCESS, "wait for this lock before starting, besides the root directory's own"),
-        Flag("exit-on-lock-contention", b, g.PROCESS, "end when somebody else opens --lock-file"),
-        Flag("version", b, g.PROCESS, "print the version and end"),
-        Flag("help", b, g.PROCESS, "print this and end"),
+        Flag("lock-file", p, g.PROCESS, "lock to wait for before starting, in addition to that of the root directory"),
+        Flag("exit-on-lock-contention", b, g.PROCESS, "exit when another process opens --lock-file"),
+        Flag("version", b, g.PROCESS, "print the version and exit"),
+        Flag("help", b, g.PROCESS, "print this help and exit"),
     ]
 
 

@@ -120,9 +120,9 @@ def _overview(*, and_flags: bool = False) -> int:
 
 def _flags() -> int:
     """The help of the agent's flags. It loads nothing of the agent; behind another flag ``--help`` does."""
-    from trikubelet.app.flag_help import build_parser  # noqa: PLC0415 - most words need no flags
+    from trikubelet.app.flag_help import agent_help  # noqa: PLC0415 - most words need no flags
 
-    print(build_parser().format_help())
+    print(agent_help())
     return 0
 
 

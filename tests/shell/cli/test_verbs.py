@@ -16,6 +16,7 @@ from trikubelet.cli import commands
 from trikubelet.cli.arguments import Later
 from trikubelet.cli.commands.bench import _GRIDS
 from trikubelet.cli.main import main
+from trikubelet.cli.manual import EXAMPLES
 from trikubelet.cli.options import split_flags
 from trikubelet.cli.verbs import VERBS, options, parser_of, runner
 
@@ -23,6 +24,15 @@ from trikubelet.cli.verbs import VERBS, options, parser_of, runner
 def said_by(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert 0 == main(words)
     return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("example", [command for _, command in EXAMPLES])
+def test_every_example_of_the_manual_page_can_be_typed(example: str) -> None:
+    _, first, *rest = shlex.split(example)
+    if first.startswith("-"):
+        assert () == parse_agent_flags([first, *rest]).faults
+    else:
+        assert parser_of(first).parse_intermixed_args(rest)
 
 
 @pytest.mark.parametrize(
@@ -101,4 +111,7 @@ def test_the_manual_page_tells_of_every_verb_flag_and_exit_code(capsys: pytest.C
     flags = [name for option in options(build_parser()) for name in option.names]
     assert [] == [flag for flag in flags if flag not in page]
     assert "\\fB130\\fR\ninterrupted" in page
+    sections = re.findall(r"^\.SH (.+)$", page, re.MULTILINE)
+    assert ["EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES", "SEE ALSO"] == sections[-5:]
+    assert [] == [verb for verb in VERBS if parser_of(verb).examples[0][1] not in page]
     assert [] == [line for line in page.splitlines() if line.startswith("'")]

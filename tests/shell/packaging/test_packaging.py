@@ -24,10 +24,11 @@ PACKAGING = Path(__file__).parents[3] / "packaging"
 OURS = sysconfig.get_config_var("EXT_SUFFIX")
 
 
-def started(archive: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def started(archive: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The archive as somebody starts it who has not set more than this."""
     own = {"PATH": "/usr/bin:/bin", "HOME": str(archive.parent)} | environment
-    return subprocess.run([sys.executable, archive], capture_output=True, text=True, timeout=60, check=False, env=own)
+    line = [sys.executable, archive, *words]
+    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=own)
 
 
 TELLS = "print(os.environ.get('SHIV_ROOT'))"
@@ -44,10 +45,103 @@ def single_file(directory: Path, suffix: str = OURS, bootstrap: str = TELLS) -> 
     return archive
 
 
-def test_root_unpacks_where_the_service_does_and_anybody_else_at_home(tmp_path: Path) -> None:
-    expected = "/var/cache/trikubelet" if os.geteuid() == 0 else "None"
+def test_root_unpacks_where_the_service_does_and_another_place_can_be_named(tmp_path: Path) -> None:
+    expected = "/var/cache/trikubelet" if os.geteuid() == 0 else f"{tmp_path}/.cache/trikubelet"
     assert (0, f"{expected}\n") == ((done := started(single_file(tmp_path))).returncode, done.stdout), done.stderr
     assert f"{tmp_path}/mine\n" == started(single_file(tmp_path), SHIV_ROOT=f"{tmp_path}/mine").stdout
+
+
+@pytest.mark.parametrize(
+    ("where", "cache"),
+    [("/home/me/.cache/trikubelet", ""), ("/c/trikubelet", "/c"), ("/home/me/.cache/trikubelet", "c")],
+)
+def test_an_ordinary_user_unpacks_in_a_cache_of_that_name(where: str, cache: str, tmp_path: Path) -> None:
+    fakes = "os.geteuid = lambda: 1000; os.access = lambda *_: True; sys.argv = sys.argv[1:]; "
+    disk = "os.statvfs = lambda _: types.SimpleNamespace(f_flag=0, f_bavail=10**9, f_frsize=1); "
+    code = f"import os, runpy, sys, types; {fakes}{disk}runpy.run_path(sys.argv[0])"
+    words = [sys.executable, "-c", code, single_file(tmp_path)]
+    own = {"HOME": "/home/me", "XDG_CACHE_HOME": cache}
+
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=own)
+
+    assert (0, f"{where}\n") == (done.returncode, done.stdout), done.stderr
+
+
+PROGRAM = "import sys\ndef main():\n    print(__file__, sys.argv[1:])\n    return 7\n"
+
+
+def with_program(directory: Path) -> Path:
+    """The same with a program of its own, which tells where it is run from."""
+    archive = single_file(directory)
+    with ZipFile(archive, "a") as made:
+        for name in ("__init__", "cli/__init__"):
+            made.writestr(f"site-packages/trikubelet/{name}.py", "")
+        made.writestr("site-packages/trikubelet/cli/main.py", PROGRAM)
+    return archive
+
+
+def test_what_is_unpacked_is_run_without_reading_the_archive_again(tmp_path: Path) -> None:
+    archive, packages = with_program(tmp_path), tmp_path / "mine/trikubelet_b1/site-packages"
+    with ZipFile(archive) as made:
+        made.extractall(tmp_path / "mine/trikubelet_b1")
+
+    done = started(archive, "get", "pods", SHIV_ROOT=f"{tmp_path}/mine")
+    assert (7, f"{packages}/trikubelet/cli/main.py ['get', 'pods']\n") == (done.returncode, done.stdout), done.stderr
+
+    by_shiv = started(archive, "get", "pods", SHIV_ROOT=f"{tmp_path}/mine", SHIV_FORCE_EXTRACT="1")
+    assert (0, f"{tmp_path}/mine\n") == (by_shiv.returncode, by_shiv.stdout)
+
+
+@pytest.mark.parametrize(
+    ("unpacks", "words"),
+    [
+        (False, "version"),
+        (False, "--version"),
+        (False, "help"),
+        (False, "help agent"),
+        (False, "--help"),
+        (False, "run --help"),
+        (False, "completion bash"),
+        (False, "man"),
+        (True, "version -o json"),
+        (True, "get pods"),
+        (True, "--v=0 --help"),
+        (True, "--standalone --version"),
+        (True, ""),
+    ],
+)
+def test_nothing_is_unpacked_for_a_command_that_needs_nothing_compiled(
+    unpacks: bool, words: str, tmp_path: Path
+) -> None:
+    archive = with_program(tmp_path)
+
+    done = started(archive, *words.split(), SHIV_ROOT=f"{tmp_path}/mine")
+
+    by_us = f"{archive}/site-packages/trikubelet/cli/main.py {words.split()}\n"
+    assert (f"{tmp_path}/mine\n" if unpacks else by_us) == done.stdout, done.stderr
+
+
+def test_a_program_that_is_installed_on_the_machine_is_not_taken_for_what_is_unpacked(tmp_path: Path) -> None:
+    archive = single_file(tmp_path)
+    (tmp_path / "mine/trikubelet_b1/site-packages").mkdir(parents=True)
+
+    done = started(archive, "version", SHIV_ROOT=f"{tmp_path}/mine")  # ours is on the path of this interpreter
+
+    assert (0, f"{tmp_path}/mine\n") == (done.returncode, done.stdout), done.stderr
+
+
+def test_a_part_that_is_missed_only_when_it_is_needed_is_named_too(tmp_path: Path) -> None:
+    archive = with_program(tmp_path)
+    unpacked = tmp_path / "mine/trikubelet_b1"
+    with ZipFile(archive) as made:
+        made.extractall(unpacked)
+    lost = unpacked / "site-packages/msgspec" / f"_core{OURS}"
+    lost.unlink()
+    (unpacked / "site-packages/trikubelet/cli/main.py").write_text("def main(): import msgspec_that_is_lost")
+
+    done = started(archive, "get", SHIV_ROOT=f"{tmp_path}/mine")
+
+    assert f"error: {lost} is missing: remove {unpacked}; it is unpacked again\n" == done.stderr
 
 
 def test_where_it_cannot_be_unpacked_it_says_what_to_set(tmp_path: Path) -> None:
