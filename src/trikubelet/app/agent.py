@@ -22,6 +22,7 @@ from trikubelet.app import compose, doctor, supervise
 from trikubelet.app.endpoint import EMBEDDED
 from trikubelet.app.flag_help import agent_help
 from trikubelet.app.flags import parse_agent_flags, written_again
+from trikubelet.app.greeting import greet
 from trikubelet.app.last_start import record_start, this_start
 from trikubelet.app.lock import LockFile, RootLock
 from trikubelet.app.root_dir import bind_to_runtime
@@ -69,7 +70,13 @@ def run_agent(argv: Sequence[str]) -> int:
             record_start(settings.root_dir, this_start(sys.argv[0], written_again(argv), os.environ))
             main = partial(_main, settings, lambda: handler.problem, found)
             seconds_max = _stop_seconds_max(settings)
-            return supervise.run(main, checks=_vital, status=_status, stop_seconds_max=seconds_max)
+            return supervise.run(
+                main,
+                checks=_vital,
+                status=_status,
+                stop_seconds_max=seconds_max,
+                beside=lambda agent: greet(agent.node, settings),
+            )
     except StartFailed as error:
         return supervise.last_words(error, sys.stderr)
 

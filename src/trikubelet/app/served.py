@@ -33,11 +33,7 @@ _ASKING: Final = frozenset(
 """Fields that are set only for the API."""
 
 
-NOT_SERVED: Final = (
-    "The node's API is not served: without an API server requests cannot be authorized. To have it, set "
-    "authentication.webhook.enabled: false and authorization.mode: AlwaysAllow, and say who may ask by "
-    "authentication.x509.clientCAFile"
-)
+NOT_SERVED: Final = "The node's API (port 10250) is not served, as there is no cluster; docs/standalone.md has more"
 """The note where it is not served by default."""
 
 

@@ -34,7 +34,7 @@ from trikubelet.model.errors import StartFailed
 from trikubelet.server.health import problems
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from types import FrameType
 
     from trikubelet.server.health import Checks
@@ -63,9 +63,9 @@ class Main(Protocol[T_co]):
 class Supervisor(Generic[T]):
     """Owns the state of the process between its start and its end.
 
-    ``checks`` and ``status`` are called with what main gave to ``started``: the checks behind the watchdog, and one
-    line for ``systemctl status``. ``end_now`` ends the process at once; ``last_signal``, called with the one that came,
-    has the next signal do so, whatever Trio does meanwhile.
+    ``checks``, ``status`` and ``beside`` are called with what main gave to ``started``: the checks behind the watchdog,
+    one line for ``systemctl status``, and what runs beside main from then on. ``end_now`` ends the process at once;
+    ``last_signal``, called with the one that came, has the next signal do so, whatever Trio does meanwhile.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Supervisor(Generic[T]):
         *,
         checks: Callable[[T], Checks],
         status: Callable[[T], str],
+        beside: Callable[[T], Awaitable[None]],
         stop_seconds_max: float,
         end_now: Callable[[int], None],
         last_signal: Callable[[int], None],
@@ -81,6 +82,7 @@ class Supervisor(Generic[T]):
         self._notifier = notifier
         self._checks = checks
         self._status = status
+        self._beside = beside
         self._stop_seconds_max = stop_seconds_max
         self._end_now = end_now
         self._last_signal = last_signal
@@ -103,6 +105,7 @@ class Supervisor(Generic[T]):
                     log.info("Started: %s", status)
                     self._notifier.ready(status)
                     beside.start_soon(self._report, started, status)
+                    beside.start_soon(self._beside, started)
                     if watchdog is not None:
                         beside.start_soon(self._feed_watchdog, self._checks(started), watchdog)
             beside.cancel_scope.cancel()
@@ -149,12 +152,17 @@ class Supervisor(Generic[T]):
             self._notifier.alive()
 
 
+async def _nothing(_started: object) -> None:
+    await trio.lowlevel.checkpoint()
+
+
 def run(
     main: Main[T],
     *,
     checks: Callable[[T], Checks],
     status: Callable[[T], str],
     stop_seconds_max: float,
+    beside: Callable[[T], Awaitable[None]] = _nothing,
     notifier: Notifier | None = None,
     stderr: TextIO | None = None,
 ) -> int:
@@ -170,6 +178,7 @@ def run(
                 systemd,
                 checks=checks,
                 status=status,
+                beside=beside,
                 stop_seconds_max=stop_seconds_max,
                 end_now=_end_now,
                 last_signal=_end_at_next_signal,

@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+SLOW_SECONDS: Final = 1.0
+"""A pull that takes so long is logged: a container is awaited meanwhile."""
+
 FAILURES_KEPT_MAX: Final = 10_000
 
 
@@ -250,6 +253,8 @@ class Puller:
         took, whole = format_duration(round(now - began, 3)), format_duration(round(now - asked, 3))
         said = f'Successfully pulled image "{image}" in {took} ({whole} including waiting).'
         self._record(wanted, "Normal", "Pulled", f"{said} Image size: {found.size_bytes} bytes.")
+        if now - asked >= SLOW_SECONDS:
+            log.info("Pod %s: pulled image %s in %s", object_ref(wanted.pod), image, whole)
         return found
 
     async def _shared(self, wanted: _Wanted, credentials: Sequence[Credential]) -> ImageInfo | None:

@@ -14,6 +14,7 @@ import trio
 
 from trikubelet.core.names import object_ref
 from trikubelet.kit.disk import disk_in_time
+from trikubelet.kit.klog import level
 from trikubelet.kit.settle import settled
 from trikubelet.model.errors import PodSyncError
 from trikubelet.model.runtime_errors import RuntimeCallError
@@ -83,6 +84,6 @@ class Sandboxes:
             raise PodSyncError("FailedCreatePodSandBox", message) from error
         finally:
             self._figures.sandboxes[config.runtime_handler].add(trio.current_time() - began)
-        log.info("Pod %s: made sandbox %s", object_ref(pod), made[:13])
+        log.log(level(2), "Pod %s: made sandbox %s", object_ref(pod), made[:13])
         with in_time(limit):
             return (await self._runtime.sandbox_status(made)).decode()

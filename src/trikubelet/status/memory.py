@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.core.names import object_ref
 from trikubelet.core.pod_status import equal, illegal_transitions, normalize
 from trikubelet.core.pod_status.between import ends
+from trikubelet.core.pod_status.phase import PENDING
+from trikubelet.kit.klog import level
 from trikubelet.kit.listeners import Listeners
 
 if TYPE_CHECKING:
@@ -53,7 +55,8 @@ class PodStatuses:
         self.changed.notify(uid, pod, status, version)
         if held is None or _headline(held[1]) != _headline(status):
             phase, ready = _headline(status)
-            log.info("Pod %s is %s%s", object_ref(pod), phase, " and ready" if ready else "")
+            is_news = held is not None or phase != PENDING  # that it came was logged
+            log.log(level(0 if is_news else 2), "Pod %s is %s%s", object_ref(pod), phase, " and ready" if ready else "")
 
     def get(self, uid: str) -> k8s.PodStatus | None:
         """The status last published, or None."""

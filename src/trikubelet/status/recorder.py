@@ -10,6 +10,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from trikubelet.kit.klog import level
 from trikubelet.kit.listeners import Listeners
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     Type = Literal["Normal", "Warning"]
 
 log = logging.getLogger(__name__)
+
+_ROUTINE: Final = frozenset({"BackOff", "Created", "Killing", "Pulled", "Pulling", "Started"})
+"""Normal events that every container has. (A crashing one's BackOff is a warning.)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,9 @@ class EventRecorder:
         key = (about, reason, message)
         held = self._events.pop(key, None)
         if held is None:
-            log.info("Event %s %s: %s: %s", about.kind.lower(), about, reason, message)
+            # A container's way has lines of its own in the log: started, stopped, pulled where that took long.
+            is_routine = type_ == "Normal" and reason in _ROUTINE
+            log.log(level(2 if is_routine else 0), "Event %s %s: %s: %s", about.kind.lower(), about, reason, message)
             held = Event(about, type_, reason, message, now, now, 0)
         self._events[key] = replace(held, last_seen=now, count=held.count + 1)
         while len(self._events) > self._events_kept_max:

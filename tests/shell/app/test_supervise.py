@@ -55,12 +55,14 @@ class House:
         self.given_back = False
         self.wrong: str | None = None
         self.status = "3 pods"
+        self.beside: list[str] = []
         self._signals, self._receive = trio.open_memory_channel[int](10)
         self._all = trio.CancelScope()
         self.supervisor: Supervisor[str] = Supervisor(
             notifier,
             checks=lambda _started: {"syncloop": lambda: self.wrong},
             status=lambda _started: self.status,
+            beside=self._beside,
             stop_seconds_max=stop_seconds_max,
             end_now=self._end_now,
             last_signal=self._give_back,
@@ -72,6 +74,10 @@ class House:
     async def run(self, main: object) -> None:
         with self._all:
             await self.supervisor.run(main, self._receive)  # type: ignore[arg-type]
+
+    async def _beside(self, started: str) -> None:
+        self.beside.append(started)
+        await trio.sleep_forever()
 
     def _end_now(self, code: int) -> None:
         self.ended.append((trio.current_time(), code))
@@ -115,6 +121,7 @@ async def test_readiness_is_told_when_main_has_started_and_the_end_when_a_signal
     ] == house.notifier.lines
     assert house.given_back
     assert [] == house.ended
+    assert ["x"] == house.beside  # and it kept nothing from its end
 
 
 async def test_a_signal_while_starting_ends_the_start(autojump_clock: MockClock) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
@@ -135,6 +136,24 @@ async def test_an_image_that_is_missing_is_pulled_and_the_time_it_took_is_report
             'Successfully pulled image "web:2" in 1s (1s including waiting). Image size: 1000 bytes.',
         ),
     ] == bench.said.events
+
+
+@pytest.mark.parametrize(
+    ("expected", "slow_seconds"), [(["Pod default/web: pulled image web:2 in 1s"], 1.0), ([], 1.5)]
+)
+async def test_a_pull_that_takes_long_is_logged(
+    expected: list[str],
+    slow_seconds: float,
+    autojump_clock: MockClock,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(puller, "SLOW_SECONDS", slow_seconds)
+
+    await Bench([], ["web:2"]).ensure("web:2")
+
+    assert expected == [line for line in caplog.messages if "pulled" in line]
 
 
 async def test_always_pulls_although_it_is_there(autojump_clock: MockClock) -> None:
