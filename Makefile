@@ -42,7 +42,7 @@ LINTS := lint-tests-types lint-types lint-rust lint-style lint-generated
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help run test test-otel test-stalled live live-core nightly linux-root can-live record conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
-.PHONY: $(LINTS) wheels packages pins clean
+.PHONY: $(LINTS) wheels packages pins tour clean
 
 help:
 	@echo "make run     run the agent standalone on its embedded runtime, with examples/manifests (Ctrl-C ends it);"
@@ -68,6 +68,7 @@ help:
 	@echo "make pyz     the single file, dist/trikubelet; make smoke builds and tries it"
 	@echo "make wheels  for pip, into dist/release; make packages: all that operators are given, deb and rpm (with Go, for"
 	@echo "             nfpm), single file, wheels, what is in them, checksums; ARCHITECTURES='x86_64 aarch64' for both"
+	@echo "make tour    docs/tour.svg, the picture of the README, from a run of the agent"
 	@echo "make pins    write requirements/ anew from pyproject.toml (with uv, on the PATH)"
 	@echo "make clean   remove what the others made"
 
@@ -215,6 +216,9 @@ lint-generated:
 	$(BIN)/python packaging/generate_benchmarks.py --check
 	$(BIN)/python bench/cluster_page.py --check
 	$(BIN)/python packaging/generate_conformance.py --check
+
+tour: $(VENV)/.built
+	$(ATTENDED) $(BIN)/python packaging/tour.py
 
 pyz: $(VENV)/.release
 	PATH=$(CURDIR)/$(BIN):$$PATH packaging/build-pyz.sh
