@@ -139,6 +139,8 @@ def test_outcomes(expected: lc.State, state: lc.State, outcome: Outcome) -> None
         (Terminated(SHUT_DOWN, deleted=True), True, False, True, True, True),
         (Finished(COMPLETED), True, False, True, True, False),
         (Finished(SHUT_DOWN), True, False, True, False, False),
+        (Finished(AGENT_STOPS), True, False, True, False, False),
+        (Finished(AGENT_STOPS, deleted=True), True, False, True, True, True),
         (Finished(SHUT_DOWN, deleted=True), True, False, True, True, True),
         (Finished(REMOVED, deleted=True), True, False, True, True, True),
     ],

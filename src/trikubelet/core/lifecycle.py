@@ -48,6 +48,8 @@ class StopReason(Enum):
 
 NODE_REASONS: Final = frozenset({StopReason.DISRUPTED, StopReason.SHUT_DOWN})
 """The reasons for which the node ends a pod that is still wanted."""
+_CONTINUED: Final = frozenset({StopReason.SHUT_DOWN, StopReason.AGENT_STOPS})
+"""The reasons after which another agent goes on with the pod: it reads from the dead containers how they ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,10 +248,11 @@ def is_termination_requested(state: State | None) -> bool:
 
 def has_ended(state: State | None, *, synced: bool) -> bool:
     """Whether no container of the pod will be started again, so that its dead containers have no use (upstream:
-    ShouldPodRuntimeBeRemoved). After a shutdown of the machine the next boot counts their restarts and reads their exit
-    codes, so they have one until the pod is removed from its source."""
+    ShouldPodRuntimeBeRemoved). After a shutdown of the machine, or a stop of the agent that took them along, the next
+    agent counts their restarts and reads their exit codes, so they have one until the pod is removed from its
+    source."""
     if isinstance(state, Terminated | Finished):
-        return state.deleted or state.reason is not StopReason.SHUT_DOWN
+        return state.deleted or state.reason not in _CONTINUED
     return state is None and synced
 
 
