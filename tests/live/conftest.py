@@ -9,6 +9,7 @@ and a skip is read as a pass. ``docs/live-tests.md`` tells how to run one by han
 
 from __future__ import annotations
 
+import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -103,6 +104,13 @@ def containerd(request: pytest.FixtureRequest) -> Containerd:
     found = request.getfixturevalue(request.param)
     assert isinstance(found, Containerd)
     return found
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A directory for a reader's files, with a short name because a Unix socket's path is in it."""
+    with tempfile.TemporaryDirectory(prefix="tk-") as made:
+        yield Path(made)
 
 
 @pytest.fixture

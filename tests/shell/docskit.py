@@ -7,12 +7,14 @@ A block is preceded by a comment that says what a test makes of it:
     <!-- run: beside -->      each command runs beside what follows, until the end of the page
     <!-- run: containerd -->  an agent, which runs on a containerd and is asked for its pods
     <!-- run: fails -->       each command must not succeed
+    <!-- run: machine -->     each command is run, by tests/live/test_from_nothing.py, on a copy of the machine
     <!-- run: throwaway -->   each command is run, by tests/live/test_packages.py, on a copy of the machine
     <!-- run: as in FILE -->  each command is one that is run in that page of docs
     <!-- not run: REASON -->  it is only looked at
 
 No other block may show commands: one that says nothing of its language is a drawing, and says so by
-``<!-- drawing -->``. And ``<!-- file: NAME -->`` before a block of YAML is a file that is there from the beginning.
+``<!-- drawing -->``. And ``<!-- file: NAME -->`` before a block of YAML, JSON, TOML or ini (a systemd unit) is a file
+that is there from the beginning.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ STEPS = TOP / "docs/steps.md"
 """Its blocks are run by a test of their own, tests/live/test_steps.py."""
 PAGES = [TOP / "README.md", *(path for path in sorted((TOP / "docs").glob("*.md")) if path != STEPS)]
 _CONSOLE = re.compile(r"^(?:<!-- (?P<mark>[^\n]*) -->\n)?```console\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE = re.compile(r"^<!-- file: (?P<name>\S+) -->\n```yaml\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(
+    r"^<!-- file: (?P<name>\S+) -->\n```(?:yaml|json|toml|ini)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 _FENCED = re.compile(r"^```(?:console|sh)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _OPENING = re.compile(r"^(?:<!-- (?P<mark>[^\n]*) -->\n)?```(?P<language>\S*)\n.*?^```$", re.MULTILINE | re.DOTALL)
 _PROMPT = re.compile(r"^[$#] ", re.MULTILINE)

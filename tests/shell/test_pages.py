@@ -32,13 +32,14 @@ PROOFS = {
 
 
 def test_every_block_says_whether_it_is_run_or_why_not() -> None:
-    marks = re.compile(r"run(: (agent|beside|containerd|fails|throwaway|as in \S+))?|not run: \S.+")
+    marks = re.compile(r"run(: (agent|beside|containerd|fails|machine|throwaway|as in \S+))?|not run: \S.+")
     assert [] == [(name, block.mark) for name, block, _ in SHOWN if not marks.fullmatch(block.mark)]
 
 
 def test_no_block_hides_its_commands_from_the_tests() -> None:
     said = [(page.name, mark, language) for page in (*PAGES, STEPS) for mark, language in fences(page)]
-    hidden = [one for one in said if one[2] not in ("console", "yaml") and one[1:] != ("drawing", "")]
+    known = ("console", "yaml", "json", "toml", "ini")
+    hidden = [one for one in said if one[2] not in known and one[1:] != ("drawing", "")]
     assert [] == hidden
 
 
@@ -61,6 +62,12 @@ def test_every_command_that_is_shown_is_understood(page: str, command: str) -> N
     _, handed_on = parser_of(first).parse_known_intermixed_args(own)
     flags = [] if first == "exec" else list(behind or ())  # behind -- are the container's words, elsewhere the agent's
     assert () == parse_agent_flags([*handed_on, *flags]).faults
+
+
+def test_the_unit_of_an_ordinary_user_starts_an_agent_with_known_flags() -> None:
+    unit = (TOP / "examples/systemd/trikubelet.service").read_text()
+    (command,) = re.findall(r"^ExecStart=%h/\.local/bin/trikubelet (.+)$", unit, re.MULTILINE)
+    assert () == parse_agent_flags(shlex.split(command)).faults
 
 
 def test_the_page_has_every_exit_code_and_each_is_proved() -> None:

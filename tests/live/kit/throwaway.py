@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from . import places
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _ROOT = "/mnt"
 _SET_UP = f"""
@@ -23,12 +23,11 @@ set -e
 mount -t tmpfs throwaway {_ROOT}
 mkdir {_ROOT}/upper {_ROOT}/work {_ROOT}/root
 mount -t overlay throwaway -o lowerdir=/,upperdir={_ROOT}/upper,workdir={_ROOT}/work {_ROOT}/root
-for there in proc dev sys; do mount --rbind /$there {_ROOT}/root/$there; done
+for there in dev sys; do mount --rbind /$there {_ROOT}/root/$there; done
 mount -t tmpfs throwaway {_ROOT}/root/run
 rm -rf {_ROOT}/root/var/cache/trikubelet {_ROOT}/root/var/lib/kubelet {_ROOT}/root/etc/trikubelet
-echo there
-exec sleep infinity
 """
+_THERE = "echo there\nexec sleep infinity\n"
 _TOLD = "/systemctl.told"
 _SYSTEMCTL = f'#!/bin/sh\necho "$@" >>{_TOLD}\n'
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
@@ -37,9 +36,21 @@ _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "DEB
 class Throwaway:
     """Owns the copy and every process started in it. Use as a context manager."""
 
+    root: ClassVar[str] = f"{_ROOT}/root"
+    _unshared: ClassVar[Sequence[str]] = ("--mount", "--propagation=private")
+    """Options of unshare(1): what the copy has to itself."""
+
+    def _set_up(self) -> str:
+        """The commands, beside those of every copy, that set this one up."""
+        return f"mount --rbind /proc {self.root}/proc\n"
+
+    def _entered(self) -> list[str]:
+        """Options of nsenter(1) for what the copy has to itself."""
+        return [f"--mount=/proc/{self._holder.pid}/ns/mnt"]
+
     def __enter__(self) -> Self:
         places.require_machine()
-        made = ["unshare", "--mount", "--propagation=private", "sh", "-c", _SET_UP]
+        made = ["unshare", *self._unshared, "sh", "-c", _SET_UP + self._set_up() + _THERE]
         self._started: list[subprocess.Popen[bytes]] = []
         self._holder = subprocess.Popen(made, stdout=subprocess.PIPE, text=True)
         try:
@@ -59,7 +70,7 @@ class Throwaway:
 
     def run(self, *command: str, given: bytes = b"") -> subprocess.CompletedProcess[str]:
         """A command to its end, however it ends; ``given`` on standard input."""
-        line = self._inside(command)
+        line = self.inside(command)
         done = subprocess.run(line, input=given, capture_output=True, timeout=120, check=False, env=_ENVIRONMENT)
         return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -71,7 +82,7 @@ class Throwaway:
 
     def start(self, *command: str) -> None:
         """A command that lives until `stop`, or until the copy goes."""
-        self._started.append(subprocess.Popen(self._inside(command), env=_ENVIRONMENT, stdout=subprocess.DEVNULL))
+        self._started.append(subprocess.Popen(self.inside(command), env=_ENVIRONMENT, stdout=subprocess.DEVNULL))
 
     def stop(self) -> None:
         """End what was started."""
@@ -80,9 +91,9 @@ class Throwaway:
             process.kill()
             process.wait()
 
-    def _inside(self, command: Sequence[str]) -> list[str]:
-        mounts = f"--mount=/proc/{self._holder.pid}/ns/mnt"
-        return ["nsenter", mounts, "--", "chroot", f"{_ROOT}/root", *command]
+    def inside(self, command: Iterable[str]) -> list[str]:
+        """A command as it is run in the copy."""
+        return ["nsenter", *self._entered(), "--", "chroot", self.root, *command]
 
     # ---- files ----
 
