@@ -105,7 +105,7 @@ async def test_a_command_that_does_not_start_is_killed_and_told_and_keeps_no_des
 ) -> None:
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     link = KeeperLink(ours, None)  # type: ignore[arg-type]
-    container = SimpleNamespace(id="c", spec={})
+    container = SimpleNamespace(id="c", spec={"env": {}})
     pods: Any = SimpleNamespace(running=lambda _: container, isolation=Isolation("none", "a test"))
     before = os.listdir("/proc/self/fd")
 

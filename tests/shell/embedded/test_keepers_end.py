@@ -119,7 +119,7 @@ async def test_a_start_that_a_keeper_does_not_answer_keeps_no_runtime_that_goes_
     link = KeeperLink(ends[0], Keeper(ends_at=0))  # type: ignore[arg-type]
     monkeypatch.setattr(runtime, "start_keeper", lambda _: link)
     monkeypatch.setattr(disk_records, "on_disk", no_thread)  # which virtual time would not wait for
-    monkeypatch.setattr(Pods, "running", lambda *_: SimpleNamespace(id="c", spec={}))
+    monkeypatch.setattr(Pods, "running", lambda *_: SimpleNamespace(id="c", spec={"env": {}}))
     path = str(tmp_path / "cri.sock")
     said: list[str] = []
     note = Pods._failed
