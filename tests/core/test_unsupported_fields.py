@@ -39,7 +39,8 @@ def test_a_row_for_a_field_that_works_is_for_some_values_only() -> None:
 @pytest.mark.parametrize(
     ("path", "state"),
     [
-        ("containers[].tty", State.WORKS),
+        ("containers[].tty", State.LIMITED),
+        ("containers[].stdin", State.WORKS),
         ("initContainers[].env[].value", State.WORKS),
         ("containers[].resources.limits", State.LIMITED),
         ("volumes[].cephfs.monitors", State.REPORTED),

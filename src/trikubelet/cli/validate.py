@@ -14,6 +14,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from trikubelet.cli.terminal import in_a_cell
+from trikubelet.core.containers.embedded import done_without
+from trikubelet.core.containers.embedded_refusals import USE_CONTAINERD, refused
 from trikubelet.core.containers.unsupported import unsupported_fields
 from trikubelet.core.document.shown import shown
 from trikubelet.core.file_source import why_ignored
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from trikubelet.core.manifest import Origin
+    from trikubelet.model.k8s import Pod
 
 STDIN = "-"
 EXIT_FAULTY = 1
@@ -45,14 +48,15 @@ class Validated(NamedTuple):
     valid: list[str]
 
 
-def validate_files(paths: Sequence[str], node_name: str) -> Validated:
+def validate_files(paths: Sequence[str], node_name: str, *, embedded: bool = False) -> Validated:
     """What is wrong with the files, and what is in the others.
 
     A directory stands for the manifests an agent would find in it, ``-`` for standard input. A file that cannot be
-    read is a fault too. Raises nothing.
+    read is a fault too. ``embedded``: so is a field for which the embedded runtime refuses a pod, and what that runtime
+    does without is a warning. Raises nothing.
     """
     texts = [load(path, node_name) for path in files_of(paths)]
-    faults, warnings = _judged(texts)
+    faults, warnings = _judged(texts, embedded=embedded)
     warnings += [Fault(path, None, "", "warning: no manifest in it") for path in bare_directories(paths)]
     faulty = {fault.source for fault in faults}
     good = [one for one in texts if isinstance(one, Loaded) and one.source not in faulty and (one.pods or one.objects)]
@@ -85,7 +89,7 @@ def report(texts: Iterable[Loaded | Fault]) -> tuple[list[str], int]:
     return [in_a_cell(str(one)) for one in (*faults, *warnings)], EXIT_FAULTY if faults else 0
 
 
-def _judged(texts: Iterable[Loaded | Fault]) -> tuple[list[Fault], list[Fault]]:
+def _judged(texts: Iterable[Loaded | Fault], *, embedded: bool = False) -> tuple[list[Fault], list[Fault]]:
     """The faults, and what is worth a warning."""
     faults: list[Fault] = []
     warnings: list[Fault] = []
@@ -113,9 +117,21 @@ def _judged(texts: Iterable[Loaded | Fault]) -> tuple[list[Fault], list[Fault]]:
                 remedy = "leave it out: each pod is given one"
                 faults.append(_twice(origin, same_uid, "metadata.uid", pod.metadata.uid, remedy))
             used = [field for field in unsupported_fields(pod) if origin.says(field.path)]
+            if embedded:
+                faults += _refused(pod, origin)
+                used += [field for field in done_without(pod) if origin.says(field.path)]
             found = [origin.fault(field.path, f"warning: {field.why}") for field in used]
             warnings += sorted(found, key=lambda warning: warning.line or 0)
     return faults, warnings
+
+
+def _refused(pod: Pod, origin: Origin) -> list[Fault]:
+    """A fault for each field for which the embedded runtime refuses the pod, in the order of their lines."""
+    found = [
+        origin.fault(field.path, f"refused by the embedded runtime: {field.why}", USE_CONTAINERD)
+        for field in refused(pod)
+    ]
+    return sorted(found, key=lambda fault: fault.line or 0)
 
 
 def _twice(origin: Origin, earlier: Origin, path: str, value: str, remedy: str) -> Fault:

@@ -8,8 +8,9 @@ where other images run.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from trikubelet.core.containers.embedded_refusals import HOST, host_image
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.cri.v1.api_grpc import ImageServiceBase
 from trikubelet.model.runtime_errors import NotFound, NotImplementedByRuntime, RuntimeFailure
@@ -19,15 +20,6 @@ if TYPE_CHECKING:
 
     from trikubelet.cri.server import Stream
     from trikubelet.ports import Clock
-
-HOST: Final = "host"
-_DEFAULT_REGISTRY: Final = "docker.io/library/"
-
-
-def host_image(image: str) -> str | None:
-    """The name by which this runtime knows an image, ``host`` or ``host/…``; None for one it does not have."""
-    name = image.removeprefix(_DEFAULT_REGISTRY).removesuffix(":latest")
-    return name if name == HOST or (name.startswith(f"{HOST}/") and len(name) > len(HOST) + 1) else None
 
 
 def refusal(image: str) -> str:

@@ -1,10 +1,11 @@
 """A container's configuration, as the description of a process; or an error with what this runtime cannot do.
 
 Pure: wire configuration and facts about the machine in, a JSON object for ``keeper.child`` out. A setting that changes
-what the container is or may do is applied or refused, never ignored. These are ignored, because a pod works without
-them and the default ones come with every pod: cgroup limits, seccomp and AppArmor runtime defaults, SELinux labels,
-masked paths, port mappings (the network is the machine's own). For pods that name one explicitly the agent reports it
-(``core.containers.embedded``).
+what the container is or may do is applied or refused, never ignored. What is refused on every machine is also in
+``core.containers.embedded_refusals``, which tells the pod's owner before. These are ignored, because a pod works
+without them and the default ones come with every pod: cgroup limits, seccomp and AppArmor runtime defaults, SELinux
+labels, masked paths, port mappings (the network is the machine's own). For pods that name one explicitly the agent
+reports it (``core.containers.embedded``).
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from trikubelet.core.containers.embedded_refusals import USE_CONTAINERD, host_image
 from trikubelet.cri.v1 import api_pb2 as pb
-from trikubelet.embedded.images import host_image, refusal
+from trikubelet.embedded.images import refusal
 from trikubelet.model.runtime_errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -224,7 +226,7 @@ def _refuse_impossible(config: pb.ContainerConfig, machine: Machine) -> None:
     ]
     for refused, why in refusals:
         if refused:
-            raise InvalidArgument(f"container {name}: the embedded runtime {why}; use containerd for this pod")
+            raise InvalidArgument(f"container {name}: the embedded runtime {why}; {USE_CONTAINERD}")
 
 
 def _user(security: pb.LinuxContainerSecurityContext, machine: Machine) -> User:

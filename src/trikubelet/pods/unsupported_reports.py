@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trikubelet.core.containers.embedded import done_without
+from trikubelet.core.containers.embedded_refusals import USE_CONTAINERD, refused
 from trikubelet.core.containers.unsupported import unsupported_fields
 from trikubelet.core.names import object_ref
 from trikubelet.kit.fault_barriers import FaultBarriers
@@ -29,7 +30,8 @@ class UnsupportedReports:
     """Reports unsupported fields of pods. Owns no state."""
 
     def __init__(self, events: Events, *, embedded: bool, may_mount: bool = True) -> None:
-        """``embedded``: what the embedded runtime does without is reported as well; ``may_mount``: the agent may."""
+        """``embedded``: what the embedded runtime refuses or does without is reported as well; ``may_mount``: the agent
+        may."""
         self._events = events
         self._embedded = embedded
         self._may_mount = may_mount
@@ -42,6 +44,8 @@ class UnsupportedReports:
         with self._barriers.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
             self._say(unsupported_fields(pod), pod, "uses what this agent does not support yet", is_known=is_known)
             if self._embedded:
+                what = f"asks for what the embedded runtime refuses ({USE_CONTAINERD})"
+                self._say(refused(pod), pod, what, is_known=is_known)
                 found = done_without(pod, may_mount=self._may_mount)
                 self._say(found, pod, "asks for what the embedded runtime does without", is_known=is_known)
 

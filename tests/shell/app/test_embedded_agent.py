@@ -36,7 +36,7 @@ class Place:
         """A manifest of a pod with one container that runs a shell script."""
         lifecycle = {"lifecycle": fields.pop("lifecycle")} if "lifecycle" in fields else {}
         command = ["sh", "-c", script.replace("TRACE", str(self.trace))]
-        spec = {"containers": [{"name": "main", "image": "host", "command": command, **lifecycle}], **fields}
+        spec = {"containers": [{"name": "main", "image": "host", "command": command, **lifecycle}]} | fields
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
         (self.manifests / f"{name}.yaml").write_text(json.dumps(pod))
 
@@ -55,13 +55,24 @@ class Place:
                 agent.wait()
         until(lambda: not processes_with(str(self.path)))
 
+    def _get(self, *words: str) -> dict[str, Any]:
+        """What the agent shows; empty while it does not answer, or has none of that."""
+        line = [sys.executable, "-m", "trikubelet", "get", *words, "-o", "json", f"--root-dir={self.path}/root"]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+        found: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
+        return found
+
     def pod(self, name: str) -> dict[str, Any]:
-        """The pod as ``get`` shows it; empty while no agent answers."""
-        words = ["get", "pods", f"{name}-n", "-o", "json", f"--root-dir={self.path}/root"]
-        done = subprocess.run(
-            [sys.executable, "-m", "trikubelet", *words], capture_output=True, text=True, timeout=60, check=False
-        )
-        return json.loads(done.stdout) if done.returncode == 0 else {}
+        """The pod as ``get`` shows it."""
+        return self._get("pods", f"{name}-n")
+
+    def events(self) -> dict[str, list[tuple[str, str]]]:
+        """Reasons and messages of the pods' events, by the pods' names."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for one in self._get("events").get("items", []):
+            name = one["involvedObject"]["name"].removesuffix("-n")
+            found.setdefault(name, []).append((one["reason"], one["message"]))
+        return found
 
     def phase(self, name: str) -> str:
         return self.pod(name).get("status", {}).get("phase", "")
@@ -107,7 +118,7 @@ def test_pods_end_with_their_hooks_and_grace_and_only_those_that_may_run_again(h
         said = stopped(agent)
         assert 0 == agent.returncode
     assert ["hook", "TERM", "flushed"] == here.trace.read_text().splitlines()[-3:]
-    assert any("Waiting for 2 pods to end: " in line and "default/web-n (grace 30 s)" in line for line in said)
+    assert any("Waiting for " in line and "default/web-n (grace 30 s)" in line for line in said)
 
     with here.agent() as agent:
         until(lambda: here.container("web").get("ready", False))
@@ -123,7 +134,7 @@ def test_pods_end_with_their_hooks_and_grace_and_only_those_that_may_run_again(h
 
 
 def test_containers_of_a_killed_agent_count_as_killed_and_a_new_pod_begins_anew(here: Place) -> None:
-    here.write("web", f"echo web >> TRACE; {LOOP}")
+    here.write("web", f"echo web >> TRACE; {LOOP}", terminationGracePeriodSeconds=1)
     here.write("once", f"echo once >> TRACE; {LOOP}", restartPolicy="Never", terminationGracePeriodSeconds=1)
     with here.agent() as agent:
         until(lambda: here.phase("once") == here.phase("web") == "Running")
@@ -172,3 +183,54 @@ def test_pods_have_no_more_time_than_the_flag_gives_them(here: Place) -> None:
         assert 137 == here.container("web")["lastState"]["terminated"]["exitCode"]
         assert "Error" == here.container("web")["lastState"]["terminated"]["reason"]
         os.kill(agent.pid, signal.SIGKILL)
+
+
+SECCOMP = {"seccompProfile": {"type": "Localhost", "localhostProfile": "x.json"}}
+CONTAINER = {"name": "main", "image": "host", "command": ["sh", "-c", "exit 0"]}
+BACK = {"name": "v", "mountPath": "/v", "mountPropagation": "Bidirectional"}
+REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
+    "image": ("spec.containers[0].image", {"containers": [{**CONTAINER, "image": "nginx"}]}),
+    "command": ("spec.containers[0].command", {"containers": [{"name": "main", "image": "host"}]}),
+    "tty": ("spec.containers[0].tty", {"containers": [{**CONTAINER, "tty": True}]}),
+    "seccomp": ("spec.securityContext.seccompProfile.type", {"securityContext": SECCOMP}),
+    "pid": ("spec.hostPID", {"hostPID": True}),
+    "shared": ("spec.shareProcessNamespace", {"shareProcessNamespace": True}),
+    "users": ("spec.hostUsers", {"hostUsers": False}),
+    "sysctls": (
+        "spec.securityContext.sysctls",
+        {"securityContext": {"sysctls": [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "1"}]}},
+    ),
+    "volume": (
+        "spec.volumes[0].image",
+        {
+            "volumes": [{"name": "v", "image": {"reference": "busybox"}}],
+            "containers": [{**CONTAINER, "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
+        },
+    ),
+    "back": (
+        "spec.containers[0].volumeMounts[0].mountPropagation",
+        {
+            "volumes": [{"name": "v", "emptyDir": {}}],
+            "containers": [{**CONTAINER, "volumeMounts": [BACK], "securityContext": {"privileged": True}}],
+        },
+    ),
+}
+
+
+def test_what_validate_says_is_refused_is_refused_and_reported_when_the_pod_is_accepted(here: Place) -> None:
+    for name, (_, spec) in REFUSED.items():
+        here.write(name, "exit 0", **spec)
+    words = ["validate", "--for=embedded", str(here.manifests)]
+    validated = subprocess.run(
+        [sys.executable, "-m", "trikubelet", *words], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert 1 == validated.returncode
+    with here.agent() as agent:
+        until(lambda: REFUSED.keys() == {n for n, said in here.events().items() if any("Fail" in r for r, _ in said)})
+        events = here.events()
+        for name, (path, _) in REFUSED.items():
+            what = f"asks for what the embedded runtime refuses (use containerd for this pod): {path}: "
+            assert any(what in message for reason, message in events[name] if reason == "UnsupportedFields"), name
+            assert f"{path}: refused by the embedded runtime: " in validated.stdout, name
+            assert "Pending" == here.phase(name)
+        stopped(agent)

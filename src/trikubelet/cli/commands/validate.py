@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def run(argv: Sequence[str]) -> int:
     """Carry out ``validate``: 0 without a fault, 1 with one. Problems come last, where they are seen."""
     args = parser().parse_args(argv)
-    found = validate_files(args.files, args.hostname_override)
+    found = validate_files(args.files, args.hostname_override, embedded=args.runtime == "embedded")
     for line in [*([] if args.quiet else found.valid), *found.problems]:
         print(line)
     return found.exit_code

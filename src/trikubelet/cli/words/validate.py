@@ -16,6 +16,7 @@ def parser() -> Parser:
         [
             ("Check a manifest", "trikubelet validate web.yaml"),
             ("Check all manifests of a directory", "trikubelet validate /etc/kubernetes/manifests"),
+            ("Check that the embedded runtime can run it", "trikubelet validate --for=embedded web.yaml"),
             ("Check standard input", "cat web.yaml | trikubelet validate -"),
         ],
     )
@@ -23,6 +24,13 @@ def parser() -> Parser:
         "files", nargs="+", metavar="FILE", help="a manifest, a directory of manifests, or - for standard input"
     )
     made.add_argument("-q", "--quiet", action="store_true", help="print problems only, and nothing for a valid file")
+    made.add_argument(
+        "--for",
+        dest="runtime",
+        choices=["embedded"],
+        default="",
+        help="also report what this container runtime refuses, or does without",
+    )
     made.add_argument(
         "--hostname-override",
         metavar="NAME",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from trikubelet.core.containers.embedded import NOT_MOUNTED, WITHOUT
+from trikubelet.core.containers.embedded_refusals import REFUSED as REFUSED_EMBEDDED
 from trikubelet.core.containers.unsupported import ROWS
 from trikubelet.core.support.field import Table, Works
 
@@ -407,7 +408,14 @@ _LIMITS: Final = {
     f"initContainers[].{name}": "only of sidecars, restartPolicy Always: refused with others"
     for name in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 }
-_LIMITS_EMBEDDED: Final = {row.path: f"on the embedded runtime: {row.why}" for row in (*WITHOUT, *NOT_MOUNTED)}
+_EMBEDDED: Final = (
+    *((row.path, row.why) for row in (*WITHOUT, *NOT_MOUNTED)),
+    *((row.path, f"refused: {row.why}") for row in REFUSED_EMBEDDED),
+)
+_LIMITS_EMBEDDED: Final = {
+    path: f"on the embedded runtime: {'; '.join(why for other, why in _EMBEDDED if other == path)}"
+    for path, _ in _EMBEDDED
+}
 
 PODS: Final = Table(
     _WORKS,
