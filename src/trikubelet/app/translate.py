@@ -6,12 +6,14 @@ The one place where a configuration field gets its effect on pods. This is plain
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trikubelet.app.endpoint import EMBEDDED, FAKE
 from trikubelet.app.node import Rules
 from trikubelet.core.containers import NodeFacts
+from trikubelet.core.containers.embedded_refusals import host_image
 from trikubelet.core.containers.memory import MemoryRules
 from trikubelet.core.eviction import EvictionRules
 from trikubelet.core.eviction.thresholds import parse_thresholds
@@ -119,7 +121,13 @@ def _pulls(settings: Settings, bounds: Bounds) -> PullRules:
         # Where containers are only simulated, so are images.
         verification=policy if settings.gate(ENSURES_RIGHTS) and settings.runtime.endpoint != FAKE else None,
         plugins=settings.credential_plugins,
+        is_machine=partial(_is_machine, settings),
     )
+
+
+def _is_machine(settings: Settings, image: str) -> bool:
+    """Whether the image is this machine itself."""
+    return settings.runtime.endpoint == EMBEDDED and host_image(image) is not None
 
 
 def _backoff(settings: Settings) -> BackoffLimits:

@@ -39,7 +39,7 @@ from trikubelet.model.runtime_errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 
     from trikubelet.core.pull_failures import Failure
     from trikubelet.images.credentials import PodCredentials
@@ -60,16 +60,22 @@ SLOW_SECONDS: Final = 1.0
 FAILURES_KEPT_MAX: Final = 10_000
 
 
+def _is_an_image(_name: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class PullRules:
     """What the configuration says about pulls. ``at_once_max``: images pulled at the same time; ``per_second`` and
-    ``burst``: pulls begun, 0 a second for any number; ``verification``: None where everybody may have what is there."""
+    ``burst``: pulls begun, 0 a second for any number; ``verification``: None where everybody may have what is there;
+    ``is_machine``: whether an image of that name is this machine itself, of which nothing is ever pulled."""
 
     at_once_max: int = 1
     per_second: float = 0.0
     burst: int = 1
     verification: VerificationPolicy | None = field(default_factory=VerificationPolicy)
     plugins: Sequence[CredentialPlugin] = ()
+    is_machine: Callable[[str], bool] = _is_an_image
 
 
 @dataclass(slots=True)
@@ -132,6 +138,7 @@ class Puller:
         rules: PullRules,
     ) -> None:
         self._images = images
+        self._is_machine = rules.is_machine
         self._credentials = credentials
         self._rights = rights
         self._events = events
@@ -164,6 +171,11 @@ class Puller:
         wanted = _Wanted(pod, container, image, sandbox)
         policy = container.image_pull_policy or "IfNotPresent"
         present = await self._look(wanted)
+        if present is not None and self._is_machine(image):
+            said = f'Image "{container.image}" is this machine itself: there is nothing to pull'
+            self._record(wanted, "Normal", "Pulled", said)
+            self._count(policy, present, pulled="false")
+            return present
         if present is not None and not should_pull(policy, present=True) and await self._may_have(wanted, present):
             self._record(
                 wanted,

@@ -108,6 +108,14 @@ def test_times_and_amounts_reach_the_parts_that_keep_to_them(tmp_path: Path) -> 
     assert 1 == rules_of(serial, bounds).pulls.at_once_max
 
 
+@pytest.mark.parametrize("endpoint", ["embedded:", "fake:", "unix:///run/containerd/containerd.sock"])
+def test_only_on_the_embedded_runtime_the_image_host_is_this_machine(endpoint: str, tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, containerRuntimeEndpoint=endpoint)
+    is_machine = rules_of(settings, bounds_of(settings.configuration)).pulls.is_machine
+
+    assert [endpoint == "embedded:", False] == [is_machine("host:latest"), is_machine("nginx:latest")]
+
+
 @pytest.mark.parametrize(
     ("expected", "asked"),
     [

@@ -163,6 +163,25 @@ async def test_always_pulls_although_it_is_there(autojump_clock: MockClock) -> N
     assert ["web:2"] == bench.registry.pulls
 
 
+@pytest.mark.parametrize("policy", ["Always", "IfNotPresent", "Never"])
+async def test_of_the_machine_itself_nothing_is_pulled_and_the_event_says_why(
+    policy: str, autojump_clock: MockClock
+) -> None:
+    bench = Bench(["host:latest"], [], PullRules(5, is_machine=lambda image: image == "host:latest"))
+    await bench.ensure("host", policy)
+
+    assert [] == bench.registry.pulls
+    assert [("Normal", "Pulled", 'Image "host" is this machine itself: there is nothing to pull')] == bench.said.events
+
+
+async def test_an_image_that_the_machine_is_not_is_refused_as_any_other(autojump_clock: MockClock) -> None:
+    bench = Bench([], [], PullRules(5, is_machine=lambda _: True))
+    with pytest.raises(ImageUnavailable):
+        await bench.ensure("host/none")
+
+    assert ["Pulling", "Failed", "Failed"] == bench.said.reasons
+
+
 async def test_never_does_not_pull(autojump_clock: MockClock) -> None:
     bench = Bench([], ["web:2"])
     with pytest.raises(ImageUnavailable) as told:
