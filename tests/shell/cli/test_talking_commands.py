@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import pty
 import signal
@@ -37,6 +38,7 @@ from trikubelet.core import spdy
 from trikubelet.core.remote_command import StreamChannel, channels
 from trikubelet.model import k8s
 from trikubelet.model.runtime import StandardStreams
+from trikubelet.testing import builders
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
@@ -436,7 +438,7 @@ async def test_an_agent_that_goes_costs_its_connection_alone() -> None:
 @pytest.mark.parametrize("address", ["192.0.2.1", "ü..x"], ids=["another's", "none"])
 async def test_an_address_that_cannot_be_listened_on_is_named(address: str) -> None:
     with pytest.raises(CommandFailed, match=f"^{address} port 8080: .+"):
-        await _listen(address, 8080)
+        await _listen(address, 8080, 8080, pod("web-n1"))
 
 
 async def test_who_waits_for_a_turn_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -557,12 +559,68 @@ async def test_the_first_status_is_bounded_and_a_ping_is_answered() -> None:
     assert 64 * 1024 == len(str(failed.value))
 
 
-@pytest.mark.parametrize(("ports", "said_"), [((80, 80), "80"), ((8080, 80), "8080:80"), ((0, 80), ":80")])
+SERVES = builders.pod(
+    "web-n1",
+    builders.container(
+        "a", ports=(k8s.ContainerPort(container_port=80, name="http"), k8s.ContainerPort(container_port=81))
+    ),
+    builders.container("b", ports=(k8s.ContainerPort(container_port=9100, name="metrics-2"),)),
+)
+
+
+@pytest.mark.parametrize(
+    ("ports", "said_"),
+    [
+        ((80, 80), "80"),
+        ((8080, 80), "8080:80"),
+        ((0, 80), ":80"),
+        ((80, 80), "http"),
+        ((8080, 80), "8080:http"),
+        ((0, 9100), ":metrics-2"),
+    ],
+)
 def test_ports_are_read_as_kubectl_reads_them(ports: tuple[int, int], said_: str) -> None:
-    assert ports == read_ports(said_)
+    assert ports == read_ports(said_).of(SERVES)
 
 
-@pytest.mark.parametrize("wrong", ["", "0", "80:0", "65536", "1:2:3", "a", "80:", "-1"])
+def test_a_port_name_that_the_pod_does_not_have_is_reported_with_those_it_has() -> None:
+    with pytest.raises(CommandFailed, match=r"^pod web-n1 has no port named 'htp'; it has http, metrics-2$"):
+        read_ports("8080:htp").of(SERVES)
+    with pytest.raises(CommandFailed, match=r"^pod web-n1 has no port named 'a'; none of its ports has a name: "):
+        read_ports("a").of(pod("web-n1"))
+
+
+@pytest.mark.parametrize(
+    ("pod_ip", "local", "hint"),
+    [
+        (
+            "192.0.2.1",
+            80,
+            "the pod's ports are this machine's own, and this may be the pod itself; else write :80 for any",
+        ),
+        ("192.0.2.1", 8080, "write :80 for any free local port, or LOCAL:80"),
+        ("10.0.0.7", 80, "write :80 for any free local port, or LOCAL:80"),
+        ("", 80, "write :80 for any free local port, or LOCAL:80"),
+    ],
+)
+async def test_a_local_port_that_is_taken_is_reported_with_what_to_write(
+    pod_ip: str, local: int, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def taken(*_: object, **__: object) -> None:
+        raise OSError(errno.EADDRINUSE, "Address already in use")
+
+    monkeypatch.setattr(trio, "open_tcp_listeners", taken)
+    status = k8s.PodStatus(phase="Running", pod_ip=pod_ip, host_ip="192.0.2.1")
+    shown = msgspec.structs.replace(SERVES, status=status)
+    with pytest.raises(CommandFailed) as failed:
+        await _listen("127.0.0.1", local, 80, shown)
+
+    assert str(failed.value).startswith(f"127.0.0.1 port {local}: Address already in use ({hint}")
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "0", "80:0", "65536", "1:2:3", "A", "a_b", "123456", "x" * 16, "80:", "-1", "--"]
+)
 def test_what_is_no_port_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="is neither PORT nor LOCAL:PORT"):
         read_ports(wrong)

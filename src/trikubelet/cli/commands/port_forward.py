@@ -6,8 +6,10 @@ Each connection has a conversation of its own with the agent, so one that does n
 from __future__ import annotations
 
 import argparse
+import errno
 import re
 import sys
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +21,7 @@ from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.terminal import in_lines
 from trikubelet.cli.words.port_forward import parser
 from trikubelet.core import spdy
+from trikubelet.core.names import all_containers
 from trikubelet.core.remote_command import PORT_FORWARD, STREAM_TYPE
 
 if TYPE_CHECKING:
@@ -26,20 +29,46 @@ if TYPE_CHECKING:
 
     from trikubelet.model.k8s import Pod
 
-_PORTS: Final = re.compile(r"(?:(\d{0,5}):)?(\d{1,5})")
+_PORTS: Final = re.compile(r"(?:(\d{0,5}):)?(\d{1,5}|(?=.*[a-z])[a-z0-9-]{1,15})")
+_PORT_MAX: Final = 65_535
 _BYTES: Final = 32 * 1024
 _ERROR_ID, _DATA_ID = 1, 3
 CONNECTIONS_MAX: Final = 32
 """At a time; the agent's socket takes twice as many. Others wait for their turn, which is printed."""
 
 
-def read_ports(said: str) -> tuple[int, int]:
-    """The local port, 0 for any, and the pod's. Raises ValueError."""
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What one argument asks for. ``local``: 0 for any free port, None for the pod's; ``port``: a number, or the name
+    that a container of the pod gives one."""
+
+    local: int | None
+    port: int | str
+
+    def of(self, pod: Pod) -> tuple[int, int]:
+        """The local port, 0 for any, and the pod's. Raises CommandFailed for a name that the pod does not have."""
+        port = self.port if isinstance(self.port, int) else _named(pod, self.port)
+        return port if self.local is None else self.local, port
+
+
+def read_ports(said: str) -> Ports:
+    """What an argument says. Raises ValueError."""
     found = _PORTS.fullmatch(said)
-    local, port = (int(found[1] or 0) if found[1] is not None else int(found[2]), int(found[2])) if found else (0, 0)
-    if not (0 < port < 65_536 and local < 65_536):
-        raise ValueError(f"{said!r} is neither PORT nor LOCAL:PORT")
-    return local, port
+    if found is not None:
+        local = None if found[1] is None else int(found[1] or 0)
+        port = int(found[2]) if found[2].isdecimal() else found[2]
+        if (local or 0) <= _PORT_MAX and (isinstance(port, str) or 0 < port <= _PORT_MAX):
+            return Ports(local, port)
+    raise ValueError(f"{said!r} is neither PORT nor LOCAL:PORT")
+
+
+def _named(pod: Pod, name: str) -> int:
+    """The number of a port that a container of the pod names. Raises CommandFailed."""
+    named = {port.name: port.container_port for one in all_containers(pod) for port in one.ports if port.name}
+    if name not in named:
+        known = f"it has {', '.join(sorted(named))}" if named else "none of its ports has a name: give a number"
+        raise CommandFailed(f"pod {pod.metadata.name} has no port named {name!r}; {known}")
+    return named[name]
 
 
 def run(argv: Sequence[str]) -> int:
@@ -54,8 +83,9 @@ async def _forward(args: argparse.Namespace) -> None:
     pod = await _running_pod(agent, args.namespace, asking.bare_name(args.pod))
     turns = trio.CapacityLimiter(CONNECTIONS_MAX)
     async with trio.open_nursery() as nursery:
-        for local, port in args.ports:
-            listeners = await _listen(args.address, local)
+        for ports in args.ports:
+            local, port = ports.of(pod)
+            listeners = await _listen(args.address, local, port, pod)
             nursery.start_soon(trio.serve_listeners, partial(_attend, agent, pod, port, turns), listeners)
             for listener in listeners:
                 here = listener.socket.getsockname()
@@ -72,14 +102,25 @@ async def _running_pod(agent: AgentClient, namespace: str, name: str) -> Pod:
     return pod
 
 
-async def _listen(address: str, port: int) -> list[trio.SocketListener]:
-    """Raises CommandFailed."""
+async def _listen(address: str, local: int, port: int, pod: Pod) -> list[trio.SocketListener]:
+    """Listen on a local port for one of the pod. Raises CommandFailed."""
     try:
-        return await trio.open_tcp_listeners(port, host=address)
+        return await trio.open_tcp_listeners(local, host=address)
     except OSError as error:
-        raise CommandFailed(f"{address} port {port}: {error.strerror or error}") from error
+        hint = f" ({_another(local, port, pod)})" if error.errno == errno.EADDRINUSE else ""
+        raise CommandFailed(f"{address} port {local}: {error.strerror or error}{hint}") from error
     except UnicodeError as error:  # what can be no name, which nobody is asked about
-        raise CommandFailed(f"{address} port {port}: {error}") from error
+        raise CommandFailed(f"{address} port {local}: {error}") from error
+
+
+def _another(local: int, port: int, pod: Pod) -> str:
+    """What to do about a local port that is taken. On the network of the machine it may be the pod that has it."""
+    status = pod.status
+    is_ours = status is not None and bool(status.pod_ip) and status.pod_ip == status.host_ip
+    free = f"write :{port} for any free local port, or LOCAL:{port}"
+    if is_ours and local == port:
+        return f"the pod's ports are this machine's own, and this may be the pod itself; else {free}"
+    return free
 
 
 async def _attend(

@@ -13,6 +13,7 @@ def parser() -> Parser:
         "Forward connections to ports of this machine to ports of a pod, until interrupted.",
         [
             ("Forward local port 8080 to port 80 of a pod", "trikubelet port-forward web-node1 8080:80"),
+            ("Forward to the port that a container names", "trikubelet port-forward web-node1 8080:http"),
             ("Forward any free local port", "trikubelet port-forward web-node1 :80"),
             ("Accept connections from other machines", "trikubelet port-forward --address=0.0.0.0 web-node1 8080:80"),
         ],
@@ -23,7 +24,8 @@ def parser() -> Parser:
         nargs="+",
         type=Later("cli.commands.port_forward", "read_ports"),
         metavar="[LOCAL:]PORT",
-        help="a port of the pod, after the local port if that is another; an empty LOCAL is any free port",
+        help="a port of the pod, its number or name, after the local port if that is another; an empty LOCAL is any "
+        "free port",
     )
     made.add_argument(
         "--address", default="127.0.0.1", metavar="ADDR", help="local address to listen on (default: %(default)s)"
