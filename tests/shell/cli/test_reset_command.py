@@ -147,7 +147,30 @@ async def test_every_pod_of_the_runtime_ends_and_what_was_kept_for_it_goes(root:
     assert 0 == main(["reset", f"--root-dir={root}"])  # there is nothing more to end
 
 
-@pytest.mark.parametrize("endpoint", ["", "embedded:"])
+@pytest.mark.slow
+def test_ended_pods_of_the_embedded_runtime_are_forgotten_though_a_kubelet_runs(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bound_to(root, "embedded:")
+    monkeypatch.setattr(reset, "processes_named", lambda _: [17])  # its pods are on another runtime
+    (root / "pods" / "uid-1" / "volumes").mkdir(parents=True)
+    sandbox = root / "embedded" / "sandboxes" / ("a" * 64)
+    sandbox.mkdir(parents=True)
+    labels = {"io.kubernetes.pod.uid": "uid-1", "io.kubernetes.pod.name": "web"}
+    about = {"id": "a" * 64, "metadata": {"name": "web", "uid": "uid-1", "namespace": "default"}, "labels": labels}
+    (sandbox / "sandbox.json").write_text(json.dumps(about))
+    (root / "config.json").write_text(
+        json.dumps(
+            {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "podLogsDir": f"{root}/l"}
+        )
+    )
+
+    assert 0 == main(["reset", f"--root-dir={root}", *WITHOUT_CGROUPS, f"--config={root}/config.json"])
+    assert "every pod of embedded: has ended\n" == capsys.readouterr().out
+    assert [] == [*os.listdir(root / "pods"), *os.listdir(root / "embedded" / "sandboxes")]
+
+
+@pytest.mark.parametrize("endpoint", ["", "fake:"])
 def test_where_no_pod_can_have_been_left_nothing_is_done(
     root: Path, endpoint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,6 +32,21 @@ def test_a_valid_file_is_a_line_with_what_is_in_it(tmp_path: Path) -> None:
     assert [str(bad), str(bare), str(warned)] == sorted(line.split(":")[0] for line in found.problems)
 
 
+def test_for_the_embedded_runtime_what_it_refuses_is_a_fault_and_what_it_does_without_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "web.yaml"
+    path.write_text(
+        GOOD.format("web").replace("image: a", "image: a, resources: {limits: {memory: 1Gi}}") + "  hostPID: true\n"
+    )
+
+    assert [] == validate_files([str(path)], "node").problems
+    found = validate_files([str(path)], "node", embedded=True)
+    assert (1, []) == (found.exit_code, found.valid)
+    image, pid, limit = found.problems
+    assert image.startswith(f"{path}:7: spec.containers[0].image: refused by the embedded runtime: it has no images")
+    assert pid.startswith(f"{path}:8: spec.hostPID: refused by the embedded runtime: every container has processes of")
+    assert limit.startswith(f"{path}:7: spec.containers[0].resources.limits[memory]: warning: it is not enforced")
+
+
 def test_of_two_files_with_the_same_pod_the_second_is_not_valid(tmp_path: Path) -> None:
     one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
     for file in (one, two):

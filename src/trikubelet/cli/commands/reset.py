@@ -3,7 +3,8 @@
 It is the agent once more (``app/compose.py``), in the same root directory and on the same runtime, and no pod is
 desired. So pods end as orphans do: with their grace, then their volumes, directories, cgroups and logs. It
 sees what an agent sees, which is every pod on the runtime; so it refuses where a kubelet runs, or another agent on that
-runtime, whose root directory may be another one by now. Purging the package calls it, when files and flags are gone
+runtime, whose root directory may be another one by now. On the embedded runtime the pods have ended with their agent:
+what is remembered of them goes. Purging the package calls it, when files and flags are gone
 already: which runtime it was stands in the root directory.
 """
 
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.app import compose
-from trikubelet.app.endpoint import INSIDE, choose_endpoint
+from trikubelet.app.endpoint import FAKE, INSIDE, choose_endpoint
 from trikubelet.app.lock import RootLock
 from trikubelet.app.paths import RUNTIME_RECORD, START_RECORD, places_for
 from trikubelet.app.root_dir import recorded_runtime
@@ -54,17 +55,18 @@ def run(argv: Sequence[str]) -> int:
     try:
         root = _root_dir(asking.settings_of(flags, args.root_dir))
         endpoint = recorded_runtime(root)
-        if not endpoint or endpoint in INSIDE:
+        if not endpoint or endpoint == FAKE:
             where = f"those on {endpoint} end with their agent" if endpoint else f"none was kept in {root}"
             print(f"there is no pod to end: {where}")
             return 0
-        if kubelets := processes_named("kubelet"):
+        is_shared = endpoint not in INSIDE  # with whoever else may be on that runtime
+        if is_shared and (kubelets := processes_named("kubelet")):
             raise CommandFailed(f"process {kubelets[0]} is a kubelet, whose pods these may be: stop it first")
         with tempfile.TemporaryDirectory(prefix="trikubelet-reset-") as nothing:
             ours = [f"--root-dir={root}", f"--container-runtime-endpoint={endpoint}"]
             settings = _of_nothing(asking.settings_of([*flags, *ours]), nothing)
             with RootLock(root):
-                if agents := agents_on(endpoint):
+                if is_shared and (agents := agents_on(endpoint)):
                     raise CommandFailed(f"process {agents[0]} is an agent on {endpoint}: stop it first")
                 if left := trio.run(_end_all, settings, args.timeout):
                     raise CommandFailed(f"not all of it is gone after {args.timeout:g} s: {left}")
