@@ -235,7 +235,7 @@ def test_alone_and_by_default_there_is_none_and_that_is_said(place: Path) -> Non
     made = settings(place)
 
     assert 0 == made.api_port
-    assert any("The node's API is not served: without an API server" in note for note in made.notes)
+    assert any("is not served, as there is no cluster" in note for note in made.notes)
 
 
 def test_in_a_cluster_there_is_one_unless_it_is_not_wanted(place: Path) -> None:
