@@ -276,3 +276,11 @@ def test_each_fault_of_a_manifest_is_an_error_with_its_place_and_its_remedy() ->
     assert Finding("manifests", ERROR, "/m/web.yaml:4: spec.contaners: unknown field", misspelt.remedy) == first
     assert (ERROR, "/m/api.yaml: cannot be read") == (second.severity, second.found)
     assert second.remedy
+
+
+def test_running_pods_that_the_root_directory_lacks_are_a_warning() -> None:
+    assert [(GOOD, "all that run are this root directory's")] == told(doctor.judge_unknown_pods([]))
+
+    ((severity, found),) = told(doctor.judge_unknown_pods([("default", "web")]))
+    assert WARNING is severity
+    assert "default/web" in found

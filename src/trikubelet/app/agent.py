@@ -1,6 +1,6 @@
 """``trikubelet [flags]``: from the command line to the exit code.
 
-    flags ─► settings ─► log ─► kubeconfig ─► root lock ─► supervise( compose.run ) ─► exit code
+    flags ─► settings ─► log ─► kubeconfig ─► root lock ─► claim of the runtime ─► supervise( compose.run ) ─► exit code
 
 All errors in flags and files are reported together, before anything is changed. From the lock on this process is the
 only agent of its root directory; from ``supervise`` on, see there.
@@ -26,6 +26,7 @@ from trikubelet.app.greeting import greet
 from trikubelet.app.last_start import record_start, this_start
 from trikubelet.app.lock import LockFile, RootLock
 from trikubelet.app.root_dir import bind_to_runtime
+from trikubelet.app.runtime_claim import claimed_runtime
 from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.app.translate import bounds_of
 from trikubelet.kit import klog
@@ -67,16 +68,17 @@ def run_agent(argv: Sequence[str]) -> int:
         found = compose.find_access(settings)
         with RootLock(settings.root_dir):
             bind_to_runtime(settings.root_dir, settings.runtime.endpoint)
-            record_start(settings.root_dir, this_start(sys.argv[0], written_again(argv), os.environ))
-            main = partial(_main, settings, lambda: handler.problem, found)
-            seconds_max = _stop_seconds_max(settings)
-            return supervise.run(
-                main,
-                checks=_vital,
-                status=_status,
-                stop_seconds_max=seconds_max,
-                beside=lambda agent: greet(agent.node, settings),
-            )
+            # With --lock-file agents hand a node over: the next one starts beside the present one, and waits.
+            shares = settings.shares_runtime or bool(settings.lock_file)
+            with claimed_runtime(settings.runtime.endpoint, shares=shares):
+                record_start(settings.root_dir, this_start(sys.argv[0], written_again(argv), os.environ))
+                return supervise.run(
+                    partial(_main, settings, lambda: handler.problem, found),
+                    checks=_vital,
+                    status=_status,
+                    stop_seconds_max=_stop_seconds_max(settings),
+                    beside=lambda agent: greet(agent.node, settings),
+                )
     except StartFailed as error:
         return supervise.last_words(error, sys.stderr)
 

@@ -13,6 +13,7 @@ from trikubelet.node.image_garbage import ImageGarbage
 from trikubelet.node.log_rotation import LogRotation
 from trikubelet.node.orphaned_pods import OrphanedPodCleanup
 from trikubelet.node.shutdown import NodeShutdown
+from trikubelet.node.unknown_pods import UnknownPods
 
 if TYPE_CHECKING:
     from trikubelet.app.shared_parts import SharedParts
@@ -31,6 +32,7 @@ class Upkeep:
     log_rotation: LogRotation | None
     eviction: Eviction
     shutdown: NodeShutdown
+    unknown_pods: UnknownPods
 
 
 def build_upkeep(parts: SharedParts, workers: PodWorkers, desired: DesiredPods, disruptions: Disruptions) -> Upkeep:
@@ -63,8 +65,13 @@ def build_upkeep(parts: SharedParts, workers: PodWorkers, desired: DesiredPods, 
         rules=rules.images,
         bounds=bounds,
     )
+    unknown_pods = UnknownPods(
+        workers=workers, runtime_pods=parts.pleg, files=ports.files, events=events, node=this_node, bounds=bounds
+    )
     return Upkeep(
-        orphan_cleanup=OrphanedPodCleanup(workers, parts.pleg, ports.files, ports.cgroups, parts.tear_down, bounds),
+        orphan_cleanup=OrphanedPodCleanup(
+            workers, parts.pleg, ports.files, ports.cgroups, parts.tear_down, unknown_pods, bounds
+        ),
         garbage=garbage,
         image_garbage=image_garbage,
         log_rotation=None
@@ -93,4 +100,5 @@ def build_upkeep(parts: SharedParts, workers: PodWorkers, desired: DesiredPods, 
             groups=rules.shutdown,
             chance=parts.chance,
         ),
+        unknown_pods=unknown_pods,
     )

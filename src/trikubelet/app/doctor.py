@@ -24,6 +24,7 @@ from trikubelet.core import compiled, doctor
 from trikubelet.core.doctor import Renewal
 from trikubelet.core.doctor.machine import MEMORY, PORT, PROCESSES, PROGRAM
 from trikubelet.core.doctor.runtime import RUNTIME
+from trikubelet.core.relist import Relist
 from trikubelet.core.x509 import read_certificate
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.endpoint import connect_failure, socket_path
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from trikubelet.app.settings import Settings
     from trikubelet.core.doctor import Finding
+    from trikubelet.core.relist import PodRecord
     from trikubelet.model.runtime import NetworkSetup, RuntimeInfo
 
     Check = Callable[[], Awaitable[Sequence[Finding]]]
@@ -73,6 +75,8 @@ async def examine(settings: Settings, *, running: bool) -> Sequence[Finding]:
         *((f"disk {place}", partial(_in_thread, threads, partial(_disk, place))) for place in _places(settings)),
         ("certificates", partial(_in_thread, threads, partial(_certificates, settings))),
     ]
+    if not settings.runtime.inside:
+        checks.append(("pods", partial(_unknown_pods, threads, settings)))
     if settings.runtime.endpoint == EMBEDDED:
         checks.append((PROCESSES, partial(_in_thread, threads, _processes)))
         if not is_allowed():
@@ -136,6 +140,26 @@ async def _runtime(settings: Settings) -> Sequence[Finding]:
 async def _info_and_network(runtime: CriRuntime) -> tuple[RuntimeInfo, NetworkSetup | None]:
     info = await runtime.info()
     return info, await runtime.network_setup()
+
+
+async def _unknown_pods(threads: ThreadPool, settings: Settings) -> Sequence[Finding]:
+    try:
+        running = await _asked(settings.runtime.endpoint, _running_pods)
+    except (OSError, RuntimeCallError):  # which the runtime's check reports
+        return ()
+
+    def look() -> Iterator[Finding]:
+        pods = settings.root_dir / "pods"  # read after the runtime's list: a pod's directory is made before its sandbox
+        known = set(os.listdir(pods)) if pods.is_dir() else set()
+        return doctor.judge_unknown_pods([(one.namespace, one.name) for one in running if one.uid not in known])
+
+    return await _in_thread(threads, look)
+
+
+async def _running_pods(runtime: CriRuntime) -> Sequence[PodRecord]:
+    listed = Relist()
+    listed.take(await runtime.list_sandboxes(), await runtime.list_containers())
+    return listed.running()
 
 
 async def _asked(endpoint: str, question: Callable[[CriRuntime], Awaitable[T]]) -> T:

@@ -119,6 +119,18 @@ def _own() -> list[Flag]:
             g.RUNTIME,
             "how long pods of the embedded runtime may take to end when the agent stops (default: 30s; 0s: none)",
         ),
+        Flag(
+            "end-unknown-pods",
+            b,
+            g.RUNTIME,
+            "also end pods on the runtime that this root directory does not know (default: they are left alone)",
+        ),
+        Flag(
+            "share-runtime",
+            b,
+            g.RUNTIME,
+            "start beside another node agent on the same runtime; an upstream kubelet would end this agent's pods",
+        ),
         Flag("kubeconfig", p, g.API, "kubeconfig of the API server; without it the agent runs standalone"),
         Flag(
             "bootstrap-kubeconfig",

@@ -46,6 +46,8 @@ class AgentFlags:
     kubectl_port: int = 0
     runtime_message_mib: int = 16
     embedded_stop_grace_period: str = "30s"
+    end_unknown_pods: bool = False
+    share_runtime: bool = False
     root_dir: str = ""
     cert_dir: str = ""
     image_credential_provider_config: str = ""

@@ -42,7 +42,7 @@ class RootLock:
         """Take the lock; the directory is made if need be. Raises StartFailed, naming the process that has it."""
         try:
             self._root_dir.mkdir(mode=ROOT_MODE, parents=True, exist_ok=True)
-            self._file = _take(self._root_dir / LOCK_NAME)
+            self._file = take_lock(self._root_dir / LOCK_NAME)
         except BlockingIOError as held:
             raise StartFailed(
                 f"{self._root_dir} is in use by another agent, process {held.strerror}; stop it, or give this one a "
@@ -74,7 +74,7 @@ class LockFile:
         logged = False
         async for _ in Every(_WAIT_SECONDS):
             try:
-                self._file = _take(self._path)
+                self._file = take_lock(self._path)
             except BlockingIOError as held:
                 if not logged:
                     log.info("Waiting for %s, which process %s holds", self._path, held.strerror)
@@ -100,7 +100,7 @@ class LockFile:
             self._file = -1
 
 
-def _take(path: Path) -> int:
+def take_lock(path: Path) -> int:
     """Lock a file and write our process id into it; the open file. Raises BlockingIOError, whose ``strerror`` is the
     holder's process id, when it is held, and OSError."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

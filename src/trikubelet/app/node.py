@@ -38,6 +38,7 @@ from trikubelet.pods.admission import Admission
 from trikubelet.pods.disruptions import Disruptions
 from trikubelet.pods.evaluation import Evaluation
 from trikubelet.pods.figures import PodFigures
+from trikubelet.pods.known_uids import KnownUids
 from trikubelet.pods.node_object import NodeObject
 from trikubelet.pods.resize_notes import ResizeNotes
 from trikubelet.pods.resizes import Resizes
@@ -99,7 +100,8 @@ class Ports:
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The configuration about pods. ``node_hosts``: the node's own hosts file, for host-network pods; ``logs``: when
-    their logs are rotated, None for never; ``shutdown``: in which order pods end before the machine does."""
+    their logs are rotated, None for never; ``shutdown``: in which order pods end before the machine does;
+    ``ends_unknown_pods``: end orphans that the root directory does not know, too."""
 
     bounds: Bounds
     backoff: BackoffLimits
@@ -109,6 +111,7 @@ class Rules:
     images: ImageRules = field(default_factory=ImageRules)
     shutdown: Sequence[ShutdownGroup] = ()
     node_hosts: str = ""
+    ends_unknown_pods: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,8 @@ def build_node(
     facts."""
     bounds = rules.bounds
     parts = share_parts(ports, facts, rules, sources, chance, spans, described, host_ips)
-    workers = PodWorkers(build_pod_syncer(parts), parts.pleg, parts.leftovers, bounds, chance, parts.figures)
+    known = KnownUids(all_known=rules.ends_unknown_pods)
+    workers = PodWorkers(build_pod_syncer(parts), parts.pleg, parts.leftovers, bounds, chance, parts.figures, known)
     startups = Startups(ports.clock)
     parts.objects.manifests.changed.add(workers.wake)
     workers.began.add(startups.begun)
@@ -206,7 +210,9 @@ def build_node(
         resizes=intake.resizes,
         mux=Mux(slots, desired, parts.objects.manifests, changes_in, parts.events),
         orphan_cleanup=upkeep.orphan_cleanup,
-        housekeeping=Housekeeping(desired, intake.admission, workers, parts.pleg, upkeep.orphan_cleanup, bounds),
+        housekeeping=Housekeeping(
+            desired, intake.admission, workers, parts.pleg, upkeep.orphan_cleanup, upkeep.unknown_pods, bounds
+        ),
         garbage=upkeep.garbage,
         image_garbage=upkeep.image_garbage,
         eviction=upkeep.eviction,

@@ -74,6 +74,8 @@ class Settings:
 
     ``runtime`` is the container runtime to use and why, ``runtime_message_bytes_max`` how long its replies may be,
     ``embedded_stop_seconds`` how long pods of the embedded one may take to end when the agent stops; 0: no time,
+    ``ends_unknown_pods``: also orphans that the root directory does not know end; ``shares_runtime``: the agent starts
+    beside another one,
     ``image_endpoint`` what was configured, or empty.
     ``node_ips`` are the addresses of ``--node-ip``, ``node_ip_family`` is ``0.0.0.0`` or ``::`` where it names that, or
     empty.
@@ -94,6 +96,8 @@ class Settings:
     runtime: EndpointChoice
     runtime_message_bytes_max: int
     embedded_stop_seconds: int
+    ends_unknown_pods: bool
+    shares_runtime: bool
     image_endpoint: str
     root_dir: Path
     pod_logs_dir: Path
@@ -219,6 +223,8 @@ def _settings(
         runtime=runtime,
         runtime_message_bytes_max=flags.runtime_message_mib * 2**20,
         embedded_stop_seconds=_stop_seconds(flags.embedded_stop_grace_period),
+        ends_unknown_pods=flags.end_unknown_pods,
+        shares_runtime=flags.share_runtime,
         image_endpoint=configuration.image_service_endpoint,
         root_dir=places.root_dir,
         pod_logs_dir=logs,

@@ -68,6 +68,7 @@ def rules_of(settings: Settings, bounds: Bounds) -> Rules:
         eviction=_eviction(settings.configuration),
         images=_images(settings.configuration),
         shutdown=shutdown_groups(settings.configuration),
+        ends_unknown_pods=settings.ends_unknown_pods or settings.runtime.inside,
     )
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.core.doctor import CNI_DIRECTORY, CNI_PLUGINS, SYSCTLS, Disk, PodNetwork
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from trikubelet.model.runtime import NetworkSetup
 
@@ -106,32 +106,3 @@ def is_taken(address: str, port: int) -> bool:
         except OSError as error:
             return error.errno == errno.EADDRINUSE
     return False
-
-
-def holders_of(name: str, root: Path = Path("/")) -> dict[int, Path]:
-    """Which other processes have a file of this name open, and how it is reached from here, be it in a container's file
-    system (proc_pid_root(5)). Only root sees other users' processes; of several such files of one process one is
-    returned.
-    """
-    found = {}
-    for entry in (root / "proc").glob("[0-9]*"):
-        opened: list[str] = []
-        with suppress(OSError):  # it has ended meanwhile, or is another user's
-            opened = os.listdir(entry / "fd")
-        for number in opened:
-            with suppress(OSError):  # it is closed meanwhile
-                file = (entry / "fd" / number).readlink()
-                if file.name == name and int(entry.name) != os.getpid():
-                    found[int(entry.name)] = entry / "root" / file.relative_to("/")
-    return found
-
-
-def processes_named(name: str, root: Path = Path("/")) -> Sequence[int]:
-    """The ids of the processes whose program is called so (proc_pid_comm(5)), the lowest first."""
-    found = []
-    for entry in (root / "proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
-            # Any process may give itself any name, and the kernel cuts it in the middle of a character.
-            if (entry / "comm").read_bytes().rstrip(b"\n") == os.fsencode(name):
-                found.append(int(entry.name))
-    return sorted(found)

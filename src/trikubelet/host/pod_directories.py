@@ -3,6 +3,7 @@
     <root>/pods/<uid>/containers/<container>/<attempt>   termination message files
     <root>/pods/<uid>/etc-hosts                          the managed hosts file
     <root>/pods/<uid>/userns, resources, probes, …       what the agent notes of the pod (``model.pod_notes``)
+    <root>/removed_pods                                  UIDs whose directory is gone before their logs
     <root>/pods/<uid>/volumes/…, volume-subpaths/…       belong to ``volumes``
 
 Nothing here follows a symbolic link when it removes, and nothing is removed while something is mounted below it: a
@@ -14,7 +15,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.names import pod_directory
 from trikubelet.host.directory_scan import directories
@@ -26,9 +27,12 @@ from trikubelet.model.names import uid_problem
 from trikubelet.model.pod_notes import NOTE_BYTES_MAX, check_size
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from trikubelet.host.pod_file_threads import PodFileThreads
     from trikubelet.model.pod_notes import Note
 
+REMOVED_BYTES_MAX: Final = 1024 * 1024
 POD_MODE, FILE_MODE, TERMINATION_MODE = 0o750, 0o644, 0o666
 
 
@@ -37,6 +41,7 @@ class DiskPodDirectories:
 
     def __init__(self, root: Path, threads: PodFileThreads) -> None:
         self._pods = root / "pods"
+        self._removed = root / "removed_pods"
         self._threads = threads
         self._pods.mkdir(mode=POD_MODE, parents=True, exist_ok=True)
 
@@ -55,6 +60,20 @@ class DiskPodDirectories:
     async def pods_on_disk(self) -> frozenset[str]:
         """UIDs that have a directory. A name that is not a UID is not a pod's."""
         return await self._threads.look(self._uids, PODS)
+
+    def removed_pods(self) -> frozenset[str]:
+        """Those noted last. What is no UID is left out."""
+        try:
+            with open_plain(str(self._removed)) as file:
+                lines = file.read(REMOVED_BYTES_MAX).decode(errors="replace").split()
+        except FileNotFoundError:
+            return frozenset()
+        return frozenset(line for line in lines if not uid_problem(line))
+
+    def note_removed(self, uids: Collection[str]) -> None:
+        """Put the file in place atomically, with as many as are ever read."""
+        lines = "".join(f"{uid}\n" for uid in sorted(uids)).encode()
+        put_plain(self._removed, lines[: lines.rfind(b"\n", 0, REMOVED_BYTES_MAX) + 1])
 
     def _uids(self) -> frozenset[str]:
         return frozenset(name for name in directories(self._pods) if not uid_problem(name))

@@ -107,7 +107,8 @@ class GarbageCollection:
 
     def _collect_of(self, uids: Iterable[str]) -> None:
         for uid in uids:
-            self._keyed_tasks.begin(uid, partial(self._collect_listed, uid))
+            if uid in self._workers.known:  # the ended containers of another node agent's pods are its memory of them
+                self._keyed_tasks.begin(uid, partial(self._collect_listed, uid))
 
     async def _collect_listed(self, uid: str) -> None:
         """The pod as it is when its turn comes: there may be thousands. It is over when a list has shown what became of
@@ -139,7 +140,7 @@ class GarbageCollection:
     async def _collect_pod_by_pod(self) -> None:
         """One pass over every pod that something is known of, until all can be listed at once again. Logs without a
         container wait until it is known again which containers there are."""
-        for uid in await self._uids():
+        for uid in filter(self._workers.known.__contains__, await self._uids()):
             if self._runtime_pods.failing_since is None:
                 return
             found: PodRecord | None = None

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trikubelet.core.relist import PodRecord
     from trikubelet.model.bounds import Bounds
     from trikubelet.node.orphaned_pods import OrphanedPodCleanup
+    from trikubelet.node.unknown_pods import UnknownPods
     from trikubelet.pods.admission import Admission
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import RuntimePods
@@ -54,6 +55,7 @@ class Housekeeping:
         workers: PodWorkers,
         runtime_pods: RuntimePods,
         orphan_cleanup: OrphanedPodCleanup,
+        unknown: UnknownPods,
         bounds: Bounds,
     ) -> None:
         self._desired = desired
@@ -62,6 +64,7 @@ class Housekeeping:
         self._earlier = workers.earlier
         self._runtime_pods = runtime_pods
         self._orphan_cleanup = orphan_cleanup
+        self._unknown = unknown
         self._left_alone: tuple[str, ...] = ()
         self._patient_until = math.inf
         self._bounds = bounds
@@ -72,6 +75,7 @@ class Housekeeping:
         self._patient_until = trio.current_time() + self._bounds.late_source_seconds_max
         task_status.started()
         async for _ in Every(self._bounds.housekeeping_period_seconds):
+            await self._unknown.look()  # before anything below may remove a pod's directory
             if self._may_compare:
                 await self.compare()
                 self._orphan_cleanup.clean_up()
@@ -114,7 +118,7 @@ class Housekeeping:
 
     def _orphans(self) -> Sequence[PodRecord]:
         wanted = {pod.metadata.uid for pod in self._desired} | self._desired.undecodable
-        return self._runtime_pods.running(beside=wanted.union(self._workers.uids))
+        return self._unknown.left_out(self._runtime_pods.running(beside=wanted.union(self._workers.uids)))
 
     def _kill(self, orphans: Iterable[PodRecord]) -> None:
         for record in orphans:

@@ -34,6 +34,7 @@ from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
 
 if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
+    from trikubelet.node.unknown_pods import UnknownPods
     from trikubelet.pods.tear_down import TearDown
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import PodCgroups, PodDirectories, RuntimePods
@@ -56,6 +57,7 @@ class OrphanedPodCleanup:
         directories: PodDirectories,
         cgroups: PodCgroups,
         tear_down: TearDown,
+        unknown: UnknownPods,
         bounds: Bounds,
     ) -> None:
         self._workers = workers
@@ -63,6 +65,7 @@ class OrphanedPodCleanup:
         self._directories = directories
         self._cgroups = cgroups
         self._tear_down = tear_down
+        self._unknown = unknown
         self._bounds = bounds
         self._keyed_tasks = KeyedTasks(bounds.removals_max, bounds.removal_hung_seconds)
         self._failure_log = FailureLog()
@@ -129,6 +132,7 @@ class OrphanedPodCleanup:
             del self._under_way[uid]
 
     async def _remove_directory(self, uid: str) -> None:
+        self._unknown.note_removal(uid)
         with trio.fail_after(self._bounds.runtime_call_seconds_max):
             await self._directories.remove_pod(uid)
         self._removed_since += 1

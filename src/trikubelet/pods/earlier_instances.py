@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from trikubelet.core.relist import PodRecord
     from trikubelet.model.k8s import Pod
+    from trikubelet.pods.known_uids import KnownUids
     from trikubelet.pods.wanted_uids import WantedUids
     from trikubelet.pods.worker import PodWorker
     from trikubelet.ports import RuntimePods
@@ -38,11 +39,14 @@ class EarlierInstances:
 
     ``turns``: the lines of the static pods of each name."""
 
-    def __init__(self, runtime_pods: RuntimePods, workers: Mapping[str, PodWorker], wanted: WantedUids) -> None:
+    def __init__(
+        self, runtime_pods: RuntimePods, workers: Mapping[str, PodWorker], wanted: WantedUids, node_uids: KnownUids
+    ) -> None:
         """``workers``: by UID, those that there are whenever something is asked."""
         self._runtime_pods = runtime_pods
         self._workers = workers
         self._wanted = wanted
+        self._node_uids = node_uids
         self._begun_unlisted: set[str] = set()
         self._leftovers_ignored: set[str] = set()
         self.turns: Final = StaticTurns(self._is_running, self._has_predecessor)
@@ -125,7 +129,11 @@ class EarlierInstances:
             return True
         # What is wanted gets a worker of its own. Under the UIDs of those that began before the list may be anything.
         known = {*self._workers, *self._wanted} - self._begun_unlisted
-        orphans = [one for one in self._runtime_pods.running(beside=known) if not self._has_worker(one)]
+        orphans = [
+            one
+            for one in self._runtime_pods.running(beside=known)
+            if not self._has_worker(one) and (one.uid in self._node_uids or not self._node_uids.has_looked)
+        ]
         return bool(awaited_by(worker.pod, orphans, pod_runs=self._is_running(worker)))
 
     def _has_worker(self, record: PodRecord) -> bool:

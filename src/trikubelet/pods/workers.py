@@ -24,6 +24,7 @@ from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.instant import instant
 from trikubelet.kit.listeners import Listeners
 from trikubelet.pods.earlier_instances import EarlierInstances
+from trikubelet.pods.known_uids import KnownUids
 from trikubelet.pods.wanted_uids import WantedUids
 from trikubelet.pods.worker import PodWorker
 
@@ -56,7 +57,10 @@ class PodWorkers:
         bounds: Bounds,
         chance: random.Random,
         figures: PodFigures,
+        known: KnownUids | None = None,
     ) -> None:
+        """``known``: the pods that are this node's; by default all of the runtime's."""
+        self.known: Final = known or KnownUids(all_known=True)
         self._syncer = syncer
         self._runtime_pods = runtime_pods
         self._leftovers = leftovers
@@ -64,7 +68,7 @@ class PodWorkers:
         self._chance = chance
         self._workers: dict[str, PodWorker] = {}
         self._wanted = WantedUids()
-        self.earlier: Final = EarlierInstances(runtime_pods, self._workers, self._wanted)
+        self.earlier: Final = EarlierInstances(runtime_pods, self._workers, self._wanted, self.known)
         self._turns = self.earlier.turns
         self._tasks = BackgroundTasks()
         self._barriers = FaultBarriers(log, "%s: a bug in comparing it with what is wanted; it is left as it is")
@@ -201,6 +205,7 @@ class PodWorkers:
             self._syncer.begin_despite_leftovers(uid)
         self.earlier.begun(uid)
         self._wanted.note_beginning(uid)
+        self.known.note_beginning(uid)
         self._note_beginning(pod, state)
         turn = None
         if isinstance(state, Terminating):
@@ -310,11 +315,15 @@ class PodWorkers:
 
     def has_ended(self, uid: str) -> bool:
         """Whether no container of the pod will be started again."""
-        return lifecycle.has_ended(self._state(uid), synced=self._wanted.is_certainly_unwanted(uid))
+        return lifecycle.has_ended(self._state(uid), synced=self._is_our_orphan(uid))
 
     def should_content_be_removed(self, uid: str) -> bool:
         """Whether the pod's containers, logs and directories may go."""
-        return lifecycle.should_content_be_removed(self._state(uid), synced=self._wanted.is_certainly_unwanted(uid))
+        return lifecycle.should_content_be_removed(self._state(uid), synced=self._is_our_orphan(uid))
+
+    def _is_our_orphan(self, uid: str) -> bool:
+        """True for a pod of this node without a worker that is certainly not wanted."""
+        return uid in self.known and self._wanted.is_certainly_unwanted(uid)
 
     def __repr__(self) -> str:
         return f"<PodWorkers {len(self._workers)}>"

@@ -35,6 +35,15 @@ class PodDirectories(Protocol):
         way is waited for."""
         ...
 
+    def removed_pods(self) -> frozenset[str]:
+        """The UIDs last passed to ``note_removed``. Synchronous; raises OSError."""
+        ...
+
+    def note_removed(self, uids: Collection[str]) -> None:
+        """Note the pods whose directory is being removed or gone and of which the runtime or the logs may still have
+        something, so that the next agent knows them for this node's. Synchronous; raises OSError."""
+        ...
+
 
 class PodNotes(Protocol):
     """What the agent notes of a pod in the pod's directory, for itself after a restart. Synchronous, and not for the

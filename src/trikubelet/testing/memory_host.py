@@ -89,6 +89,7 @@ class MemoryPodFiles:
         self._volumes = volumes
         self.pods: set[str] = set()
         self.directories: set[str] = set()
+        self.removed: frozenset[str] = frozenset()
 
     # ---- pod directories ----
 
@@ -109,6 +110,14 @@ class MemoryPodFiles:
         """UIDs that have a directory."""
         await trio.lowlevel.checkpoint()
         return frozenset(self.pods)
+
+    def removed_pods(self) -> frozenset[str]:
+        """Those noted last."""
+        return self.removed
+
+    def note_removed(self, uids: Collection[str]) -> None:
+        """Keep the UIDs."""
+        self.removed = frozenset(uids)
 
     async def write_hosts(self, uid: str, content: str) -> str:
         """Keep the hosts file."""

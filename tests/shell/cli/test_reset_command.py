@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
+from trikubelet.app import neighbours
 from trikubelet.app.last_start import LastStart, record_start
 from trikubelet.app.lock import RootLock
 from trikubelet.app.paths import RUNTIME_RECORD
-from trikubelet.cli import neighbours
 from trikubelet.cli.commands import reset
 from trikubelet.cli.main import main
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.runtime import CriRuntime
 from trikubelet.fake.runtime import Plan, run_fake
-from trikubelet.host.examination import holders_of, processes_named
+from trikubelet.host.processes import holders_of, processes_named
 
 if TYPE_CHECKING:
     from trio.testing import MockClock

@@ -22,10 +22,10 @@ import trio
 from shell.breadth import nest
 from shell.portkit import full_queue
 from shell.threadkit import AtOnce
+from trikubelet.app.neighbours import agents_on
 from trikubelet.cli import one_shot
 from trikubelet.cli.commands import run as command
 from trikubelet.cli.main import main
-from trikubelet.cli.neighbours import agents_on
 from trikubelet.cli.one_pod import OnePodRuntime
 from trikubelet.cli.whole_lines import LINE_BYTES_MAX
 from trikubelet.cri.channel import open_channel

@@ -80,6 +80,7 @@ class Bench:
         self.problems = Problems(Odds(latency_seconds))
         self.eviction, self.image_rules = EvictionRules(), ImageRules()
         self.shutdown: Sequence[ShutdownGroup] = ()
+        self.ends_unknown_pods = False
 
     def move_to_disk(self, place: Path) -> None:
         """From now on pods' files are real ones: ``root``, ``logs`` and ``links`` at the place."""
@@ -120,7 +121,13 @@ class Bench:
         )
         backoff, pulls = BackoffLimits(), PullRules(5)
         rules = Rules(
-            self.bounds, backoff, pulls, eviction=self.eviction, images=self.image_rules, shutdown=self.shutdown
+            self.bounds,
+            backoff,
+            pulls,
+            eviction=self.eviction,
+            images=self.image_rules,
+            shutdown=self.shutdown,
+            ends_unknown_pods=self.ends_unknown_pods,
         )
         return build_node(ports, self._facts, rules, sources, random.Random(1), spans)
 

@@ -21,15 +21,15 @@ import trio
 from trikubelet.app import compose
 from trikubelet.app.endpoint import FAKE, INSIDE, choose_endpoint
 from trikubelet.app.lock import RootLock
+from trikubelet.app.neighbours import agents_on
 from trikubelet.app.paths import RUNTIME_RECORD, START_RECORD, places_for
 from trikubelet.app.root_dir import recorded_runtime
 from trikubelet.app.supervise import reason_of
 from trikubelet.cli import asking
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.cli.neighbours import agents_on
 from trikubelet.cli.options import split_flags
 from trikubelet.cli.words.reset import parser
-from trikubelet.host.examination import processes_named
+from trikubelet.host.processes import processes_named
 from trikubelet.kit import klog
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed
@@ -89,7 +89,9 @@ def _root_dir(settings: Settings) -> Path:
 
 def _of_nothing(settings: Settings, nothing: str) -> Settings:
     """Those of the agent inside, to which the directory ``nothing`` is all its manifests."""
-    return replace(settings, standalone=True, manifest_path=nothing, manifest_url="", api_port=0)
+    return replace(
+        settings, standalone=True, manifest_path=nothing, manifest_url="", api_port=0, ends_unknown_pods=True
+    )
 
 
 async def _end_all(settings: Settings, seconds_max: float) -> str:

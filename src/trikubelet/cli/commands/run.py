@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from trikubelet.app.neighbours import agents_on, kubelets_on
 from trikubelet.app.supervise import reason_of
 from trikubelet.cli import manifests
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.cli.neighbours import agents_on, kubelets_on
 from trikubelet.cli.one_shot import Shot, run_shot, settings_of
 from trikubelet.cli.validate import load
 from trikubelet.cli.words.run import parser

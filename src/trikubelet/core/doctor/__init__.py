@@ -22,6 +22,7 @@ from trikubelet.core.doctor.machine import (
     judge_sysctls,
 )
 from trikubelet.core.doctor.manifests import judge_manifests
+from trikubelet.core.doctor.pods import judge_unknown_pods
 from trikubelet.core.doctor.runtime import CNI_DIRECTORY, CNI_PLUGINS, PodNetwork, judge_network, judge_runtime
 from trikubelet.model.finding import Finding, Severity, worst
 
@@ -51,5 +52,6 @@ __all__ = [
     "judge_runtime",
     "judge_swap",
     "judge_sysctls",
+    "judge_unknown_pods",
     "worst",
 ]

@@ -1,0 +1,78 @@
+"""One node agent per container runtime: the agent refuses to start beside another one.
+
+Each agent would take the other's pods for orphans. The evidence is a process (``app.neighbours``), or the lock of a
+file beside the runtime's socket, which also an agent in another PID namespace holds. The kernel releases the lock when
+its process ends, however it ends. Where the file cannot be made, as for a user who may not write there, the processes
+are all the evidence.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.app.endpoint import INSIDE
+from trikubelet.app.lock import take_lock
+from trikubelet.app.neighbours import agents_on, kubelets_on
+from trikubelet.cri.endpoint import socket_path
+from trikubelet.host.processes import command_line
+from trikubelet.model.errors import StartFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+log = logging.getLogger(__name__)
+
+LOCK_SUFFIX: Final = ".trikubelet.lock"
+SHARE_RUNTIME: Final = "--share-runtime"
+_COMMAND_CHARS_MAX: Final = 120
+
+
+@contextmanager
+def claimed_runtime(endpoint: str, *, shares: bool) -> Iterator[None]:
+    """Hold the lock beside the runtime's socket. Raises StartFailed, naming the evidence, where another node agent
+    uses the runtime, unless this one ``shares`` it."""
+    if endpoint in INSIDE:
+        yield
+        return
+    file = -1
+    try:
+        file = _claim(endpoint, shares=shares)
+        if not shares:
+            _refuse_beside_others(endpoint)
+        yield
+    finally:
+        if file >= 0:
+            os.close(file)
+
+
+def _claim(endpoint: str, *, shares: bool) -> int:
+    """Lock the file; the open file, or -1 without a lock. Raises StartFailed where another agent holds it."""
+    path = Path(os.path.realpath(socket_path(endpoint)) + LOCK_SUFFIX)
+    try:
+        return take_lock(path)
+    except BlockingIOError as held:
+        if shares:
+            return -1
+        raise StartFailed(_refusal(f"process {held.strerror}, an agent that holds {path},", endpoint)) from held
+    except OSError as error:
+        log.debug("No lock beside the socket of the container runtime: %s: %s", path, error.strerror)
+        return -1
+
+
+def _refuse_beside_others(endpoint: str) -> None:
+    with suppress(OSError):  # evidence that cannot be read never stops the start
+        for processes, kind in ((agents_on(endpoint), "an agent"), (kubelets_on(endpoint), "a kubelet")):
+            for process in processes:
+                command = " ".join(command_line(process))[:_COMMAND_CHARS_MAX]
+                raise StartFailed(_refusal(f"process {process}, {kind} ({command}),", endpoint))
+
+
+def _refusal(other: str, endpoint: str) -> str:
+    return (
+        f"cannot start on the container runtime {endpoint}: {other} uses it, and each would end the other's pods "
+        f"(stop it, give another --container-runtime-endpoint, or {SHARE_RUNTIME} to start all the same)"
+    )

@@ -1,0 +1,26 @@
+"""The words about pods that run on the runtime and that the agent's root directory does not know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UNKNOWN_PODS: Final = "UnknownPodsRunning"
+"""The reason of the node's event."""
+END_UNKNOWN_PODS: Final = "--end-unknown-pods"
+NAMED_MAX: Final = 10
+
+
+def unknown_pods_message(names: Sequence[tuple[str, str]]) -> str:
+    """Return the warning about running pods of another node agent. ``names``: their namespaces and names, at least
+    one."""
+    listed = ", ".join(f"{namespace}/{name}" for namespace, name in sorted(names)[:NAMED_MAX])
+    if (more := len(names) - NAMED_MAX) > 0:
+        listed += f" and {more} more"
+    pods = "1 pod runs" if len(names) == 1 else f"{len(names)} pods run"
+    return (
+        f"{pods} on the container runtime and not in this root directory: {listed}. They belong to another node agent "
+        f"or to an earlier root directory and are left alone (end them with {END_UNKNOWN_PODS} or trikubelet reset)"
+    )

@@ -1,0 +1,108 @@
+"""Leaving alone what another node agent began on the same runtime, and reporting it.
+
+    start ─► the root directory's pods are read ─► an orphan of them is ended by housekeeping
+                                                └► another one runs on: a log line, an event of the node
+
+Which pods are this node's is ``pods.known_uids``. An operator ends the others with ``--end-unknown-pods`` or
+``trikubelet reset`` (docs/decisions/0041).
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.names import uid_of_log_directory
+from trikubelet.core.unknown_pods import UNKNOWN_PODS, unknown_pods_message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.core.relist import PodRecord
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.objects import ObjectRef
+    from trikubelet.pods.known_uids import KnownUids
+    from trikubelet.pods.workers import PodWorkers
+    from trikubelet.ports import Events, PodFiles, RuntimePods
+
+log = logging.getLogger(__name__)
+
+
+class UnknownPods:
+    """Owns which unknown pods were reported last, so that each set of them is reported once, and which pods of this
+    node have no directory any more and perhaps containers or logs."""
+
+    def __init__(
+        self,
+        *,
+        workers: PodWorkers,
+        runtime_pods: RuntimePods,
+        files: PodFiles,
+        events: Events,
+        node: ObjectRef,
+        bounds: Bounds,
+    ) -> None:
+        self._known: KnownUids = workers.known
+        self._workers = workers
+        self._runtime_pods = runtime_pods
+        self._files = files
+        self._bounds = bounds
+        self._events = events
+        self._node = node
+        self._reported: frozenset[str] = frozenset()
+        self._disk_problem = ""
+        self._removed: set[str] = set()
+        self._prune_at = 0.0
+
+    async def look(self) -> None:
+        """Read once which pods the root directory has; later forget pods of which nothing is left. A disk that does not
+        answer is asked again at the next call; until it answers no pod is an orphan."""
+        try:
+            if not self._known.has_looked:
+                on_disk = await self._files.pods_on_disk()
+                self._removed |= self._files.removed_pods()
+                self._known.learn(on_disk | self._removed)
+            elif trio.current_time() >= self._prune_at:
+                await self._prune()
+        except OSError as error:
+            problem = error.strerror or str(error)
+            if problem != self._disk_problem:
+                log.warning("Cannot read which pods this node has, so orphaned pods may stay: %s", problem)
+            self._disk_problem = problem
+
+    async def _prune(self) -> None:
+        """Forget removed pods of which the runtime and the logs have nothing any more, and then, once there are many,
+        known pods of which nothing is left."""
+        self._prune_at = trio.current_time() + self._bounds.garbage_period_seconds
+        if self._removed:
+            logs = set(map(uid_of_log_directory, await self._files.log_directories()))
+            left = {uid for uid in self._removed if uid in logs or self._runtime_pods.may_have(uid)}
+            if left != self._removed:
+                self._removed = left
+                self._files.note_removed(left)
+        if self._known.are_many:
+            on_disk = await self._files.pods_on_disk()
+            self._known.forget_all_but({*on_disk, *self._removed, *self._runtime_pods.uids(), *self._workers.uids})
+
+    def note_removal(self, uid: str) -> None:
+        """The pod's directory is about to go, which was the evidence that the pod is this node's. Until its ended
+        containers and its logs are gone too, a note is."""
+        self._removed.add(uid)
+        with suppress(OSError):  # on a full disk the directory must go all the same
+            self._files.note_removed(self._removed)
+
+    def left_out(self, orphans: Sequence[PodRecord]) -> list[PodRecord]:
+        """The orphans that are this node's; the others are reported when they are not the same as last time."""
+        if not self._known.has_looked:
+            return []
+        unknown = [one for one in orphans if one.uid not in self._known]
+        uids = frozenset(one.uid for one in unknown)
+        if unknown and not uids <= self._reported:
+            message = unknown_pods_message([(one.namespace, one.name) for one in unknown])
+            log.warning("%s", message)
+            self._events.record(self._node, "Warning", UNKNOWN_PODS, message)
+        self._reported = uids
+        return [one for one in orphans if one.uid in self._known]
