@@ -36,8 +36,8 @@ PER_POD: Final = {
     "Dispatcher._list_all": 60,  # a full list that shows them all changed: whose inspection is due
     "SyncLoop._serve_changes": 20,  # admission sums up what the other pods are allocated
     "Mux._follow": 15,  # a snapshot is compared with the one before
-    "Housekeeping.run": 50,  # what is wanted, what has a worker and what runs are compared; all forget who has ended
-    "OrphanedPodCleanup.run": 15,  # whose directories and cgroups may go
+    "Housekeeping.run": 60,  # what is wanted, what has a worker and what runs are compared; all forget who has ended
+    "OrphanedPodCleanup.run": 20,  # whose directories and cgroups may go
     "Inspections.run": 2,  # which pods are out of sight
     "GarbageCollection.run": 35,  # each pod with something dead
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
@@ -13,10 +13,14 @@ from shell.pods.shellkit import NothingThere
 from trikubelet.kit.every import Every
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import CgroupFailed, VolumeFailed
+from trikubelet.model.objects import ObjectRef
 from trikubelet.node.orphaned_pods import OrphanedPodCleanup
+from trikubelet.node.unknown_pods import UnknownPods
 from trikubelet.pods.figures import PodFigures
+from trikubelet.pods.known_uids import KnownUids
 from trikubelet.pods.tear_down import TearDown
-from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes
+from trikubelet.status.recorder import EventRecorder
+from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes, VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -38,6 +42,8 @@ class Disk:
         disk = self
 
         class Workers:
+            known = KnownUids(all_known=True)
+
             def should_content_be_removed(self, uid: str) -> bool:
                 return uid not in disk._wanted
 
@@ -58,12 +64,23 @@ class Disk:
                 await disk.reach("cgroup", uid)
                 disk.cgroups.pods.discard(uid)
 
+        workers: Any = Workers()
+        runtime_pods: Any = Runtime()
+        unknown = UnknownPods(
+            workers=workers,
+            runtime_pods=runtime_pods,
+            files=self.files,
+            events=EventRecorder(VirtualClock(), 10),
+            node=ObjectRef("Node", "n"),
+            bounds=Bounds(),
+        )
         self.orphan_cleanup = OrphanedPodCleanup(
-            workers=Workers(),  # type: ignore[arg-type]
-            runtime_pods=Runtime(),  # type: ignore[arg-type]
+            workers=workers,
+            runtime_pods=runtime_pods,
             directories=self.files,
             cgroups=self.cgroups,
             tear_down=TearDown(Volumes(), Cgroups(), Bounds(), PodFigures()),
+            unknown=unknown,
             bounds=Bounds(),
         )
 

@@ -22,9 +22,16 @@ if TYPE_CHECKING:
 ONCE = container("once", ["exit", "0", "1"])
 
 
+def careful_bench() -> Bench:
+    """A bench whose agents end only the orphans that their root directory knows."""
+    bench = Bench()
+    bench.ends_unknown_pods = False
+    return bench
+
+
 async def bench_with_foreign_pods(*names: str) -> Bench:
     """A world in which an agent with another root directory began these pods, and has ended."""
-    bench = Bench()
+    bench = careful_bench()
     async with bench.agent(*(pod(name) for name in names)):
         await until(lambda: len(bench.running()) == len(names))
     bench.files = MemoryPodFiles()
@@ -56,7 +63,7 @@ async def test_unknown_pods_end_on_request(autojump_clock: MockClock) -> None:
 
 
 async def test_orphan_that_the_root_directory_knows_ends(autojump_clock: MockClock) -> None:
-    bench = Bench()
+    bench = careful_bench()
     async with bench.agent(pod("web")):
         await until(lambda: bench.running() == ["main"])
     async with bench.agent():
@@ -82,7 +89,7 @@ async def test_static_pod_does_not_wait_for_an_unknown_pod_of_its_name(autojump_
 
 
 async def test_ended_containers_of_an_unknown_pod_stay(autojump_clock: MockClock) -> None:
-    bench = Bench()
+    bench = careful_bench()
     async with bench.agent(pod("job", ONCE, policy="Never")) as node:
         await until(lambda: phase(node, "uid-job") == "Succeeded")
     bench.files = MemoryPodFiles()
@@ -94,7 +101,7 @@ async def test_ended_containers_of_an_unknown_pod_stay(autojump_clock: MockClock
 
 
 async def test_ended_pod_without_a_directory_is_still_this_nodes(autojump_clock: MockClock) -> None:
-    bench = Bench()
+    bench = careful_bench()
     async with bench.agent(pod("job", ONCE, policy="Never")) as node:
         await until(lambda: phase(node, "uid-job") == "Succeeded")
     assert isinstance(bench.files, MemoryPodFiles)
@@ -107,7 +114,7 @@ async def test_ended_pod_without_a_directory_is_still_this_nodes(autojump_clock:
 
 
 async def test_removal_of_a_directory_is_noted_until_nothing_is_left(autojump_clock: MockClock) -> None:
-    bench = Bench()
+    bench = careful_bench()
     async with bench.agent(pod("web")):
         await until(lambda: bench.running() == ["main"])
     noted: list[frozenset[str]] = []
@@ -122,7 +129,7 @@ async def test_removal_of_a_directory_is_noted_until_nothing_is_left(autojump_cl
 async def test_nothing_is_an_orphan_while_the_root_directory_cannot_be_read(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = Bench()
+    bench = careful_bench()
     async with bench.agent(pod("web")):
         await until(lambda: bench.running() == ["main"])
 

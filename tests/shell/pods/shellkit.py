@@ -80,7 +80,7 @@ class Bench:
         self.problems = Problems(Odds(latency_seconds))
         self.eviction, self.image_rules = EvictionRules(), ImageRules()
         self.shutdown: Sequence[ShutdownGroup] = ()
-        self.ends_unknown_pods = False
+        self.ends_unknown_pods = True  # what the tests plant in the world and on the disk is this node's
 
     def move_to_disk(self, place: Path) -> None:
         """From now on pods' files are real ones: ``root``, ``logs`` and ``links`` at the place."""
