@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
@@ -54,6 +55,29 @@ async def test_openapi_says_of_each_resource_that_the_server_looks_at_fields(ben
     kinds = {patch["x-kubernetes-group-version-kind"]["kind"] for patch in patches}
     assert {"Pod", "Event", "Node", "Namespace"} == kinds
     assert {"fieldValidation"} == {one["name"] for patch in patches for one in patch["parameters"]}
+
+
+async def test_openapi_has_the_fields_of_each_kind_for_kubectl_explain(bench: Bench) -> None:
+    """By the fields of the document that its template reads (k8s.io/kubectl/pkg/explain/v2)."""
+    index = await bench.told("/openapi/v3")
+    schemas = (await bench.told(index["paths"]["api/v1"]["serverRelativeURL"]))["components"]["schemas"]
+    kinds = {kind["kind"]: one for one in schemas.values() for kind in one.get("x-kubernetes-group-version-kind", ())}
+
+    def field(*path: str) -> dict[str, Any]:
+        found = kinds["Pod"]
+        for name in path:
+            found = found["properties"][name]
+            found = found.get("items") or found.get("additionalProperties") or found
+            found = schemas[found["$ref"].rpartition("/")[2]] if "$ref" in found else found
+        return found
+
+    assert {"Pod", "Event", "Node", "Namespace"} == set(kinds)
+    assert {"type": "integer"} == field("spec", "containers", "ports", "containerPort")
+    assert ["name"] == field("spec", "containers")["required"]
+    assert {"type": "string"} == field("spec", "containers", "resources", "limits")
+    assert {"type": "boolean"} == field("spec", "hostNetwork")
+    refs = json.dumps(schemas).split("#/components/schemas/")[1:]
+    assert {ref.partition('"')[0] for ref in refs} <= set(schemas)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])

@@ -27,7 +27,7 @@ from trikubelet.core.query import flag
 from trikubelet.httpd.messages import json, text
 from trikubelet.server.authentication import bearer
 from trikubelet.server.container_log import container_log
-from trikubelet.server.kubectl.discovery import documents
+from trikubelet.server.kubectl.discovery import documents, with_schemas
 from trikubelet.server.kubectl.history import History
 from trikubelet.server.kubectl.reading import Reading
 from trikubelet.server.kubectl.statuses import Refused, as_status, refused
@@ -112,7 +112,7 @@ class KubectlApi:
             how = self._how_to_change(place.resource, place.namespace, place.name)
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, how)
         if path in self._documents:
-            return json(self._documents[path])
+            return json(await with_schemas(self._documents[path]))
         if path in _HEALTH:
             return text("ok")
         if resource is None or not _fits(place, resource):

@@ -1,13 +1,19 @@
 """What kubectl asks before it asks anything: which groups, resources and version there are.
 
-Of OpenAPI there is as much as ``kubectl apply`` and ``create`` want to see before they send an object: that the server
-looks at its fields by itself. So they come as far as the answer that nothing is written here, which says what to do.
+Of OpenAPI there is as much as ``kubectl explain`` prints, the fields and their types, and what ``kubectl apply`` and
+``create`` want to see before they send an object: that the server looks at its fields by itself. So they come as far as
+the answer that nothing is written here, which says what to do.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import trio
+
+from trikubelet.core.kubectl.schemas import schemas
+from trikubelet.server.kubectl.resources import Thing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,8 +40,20 @@ def documents(resources: Sequence[Resource], version: str) -> Mapping[str, Mappi
             "openapi": "3.0.0",
             "info": {"title": "trikubelet", "version": version},
             "paths": {_object_path(resource): _patch(resource) for resource in resources},
+            "components": {"schemas": {}},
         },
     }
+
+
+async def with_schemas(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with a schema of each kind in it, where it is the one of OpenAPI that has them."""
+    if "components" not in document:
+        return dict(document)
+    found = {}
+    for name, schema in schemas(get_args(Thing)):
+        found[name] = schema
+        await trio.lowlevel.checkpoint()  # together they take some tens of milliseconds
+    return {**document, "components": {"schemas": found}}
 
 
 def _version(version: str) -> dict[str, str]:
