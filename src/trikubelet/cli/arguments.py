@@ -33,6 +33,7 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         self.examples = tuple(examples)
+        self._own_usage = self.usage
         self.notes = notes
         self._positionals.title = "arguments"
         self._optionals.title = "flags"
@@ -44,8 +45,20 @@ class Parser(argparse.ArgumentParser):
     def _flags(self) -> list[str]:
         return [name for action in self._actions for name in action.option_strings if name.startswith("--")]
 
+    def parse_known_intermixed_args(
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """See ``argparse``, which would format the usage line each time, in case of an error: that takes longer than
+        all the rest, and no error here has one."""
+        self.usage = self.usage or self.prog
+        try:
+            return super().parse_known_intermixed_args(args, namespace)
+        finally:
+            self.usage = self._own_usage
+
     def format_help(self) -> str:
         """See ``argparse``."""
+        self.usage = self._own_usage
         parts = [super().format_help()]
         parts += [f"\n{self.notes}\n"] if self.notes else []
         if self.examples:

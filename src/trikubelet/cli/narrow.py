@@ -12,7 +12,6 @@ below ``NARROW_WIDTH`` on a terminal, ``top`` on the whole screen at any width.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -44,9 +43,11 @@ _SHORTER: Final = {"CPU(cores)": "CPU", "MEMORY(bytes)": "MEMORY", UNKNOWN: "-"}
 
 def table_for_terminal(headings: Sequence[str], *, show_headings: bool = True) -> Table | NarrowTable:
     """A table as it is, unless standard output is a narrow terminal."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else NARROW_WIDTH
-    if width < NARROW_WIDTH:
-        return NarrowTable(headings, width, show_headings=show_headings)
+    if sys.stdout.isatty():
+        from shutil import get_terminal_size  # noqa: PLC0415 - it takes longer to load than most tables
+
+        if (width := get_terminal_size().columns) < NARROW_WIDTH:
+            return NarrowTable(headings, width, show_headings=show_headings)
     return Table(headings, show_headings=show_headings)
 
 
