@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from trikubelet.cli.failed import Misunderstood
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
         return [name for action in self._actions for name in action.option_strings if name.startswith("--")]
 
     def parse_known_intermixed_args(
-        self, args: Sequence[str] | None = None, namespace: Any = None
+        self, args: Iterable[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
         """See ``argparse``, which would format the usage line each time, in case of an error: that takes longer than
         all the rest, and no error here has one."""
