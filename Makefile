@@ -10,6 +10,7 @@
 #   FLAGS     more of them for the agent of `make run`: FLAGS=--healthz-port=0 where a kubelet has the port
 #   STALLS    more words for packaging/stalls.py in `make test-stalled` (--seed=7, --still=1)
 #   PROCESSES   among which `make test` shares the tests out: some of them wait rather than work, so more than processors
+#   KEY       the path of the private key that signs `make release`
 #   PYTEST    more words for pytest (-n 0: in one process)      GRID   which cells `make bench-relist` measures: full, goals
 
 PYTHON ?= python3
@@ -38,11 +39,11 @@ ATTENDED := exec $(BIN)/python packaging/attended.py
 # held there must not: then it has not held. (That of one that failed stays as it is, and so it may be the same words.)
 SWEEP := env PYTHONPATH=tests $(BIN)/python -m live.kit sweep
 SWEPT := --finally="$(SWEEP) --expect-nothing"
-LINTS := lint-tests-types lint-types lint-rust lint-style lint-generated
+LINTS := lint-tests-types lint-types lint-rust lint-style lint-generated lint-pages
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help run test test-otel test-stalled live live-core nightly linux-root can-live record conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
-.PHONY: $(LINTS) wheels packages pins tour clean
+.PHONY: $(LINTS) wheels packages pins tour docs release clean
 
 help:
 	@echo "make run     run the agent standalone on its embedded runtime, with examples/manifests (Ctrl-C ends it);"
@@ -68,6 +69,8 @@ help:
 	@echo "make pyz     the single file, dist/trikubelet; make smoke builds and tries it"
 	@echo "make wheels  for pip, into dist/release; make packages: all that operators are given, deb and rpm (with Go, for"
 	@echo "             nfpm), single file, wheels, what is in them, checksums; ARCHITECTURES='x86_64 aarch64' for both"
+	@echo "make docs    the documentation as a site, build/site/index.html"
+	@echo "make release  all of make packages, signed, verified and tagged: KEY=path (RELEASING.md)"
 	@echo "make tour    docs/tour.svg, the picture of the README, from a run of the agent"
 	@echo "make pins    write requirements/ anew from pyproject.toml (with uv, on the PATH)"
 	@echo "make clean   remove what the others made"
@@ -101,6 +104,11 @@ $(VENV)/.bench: $(VENV)/.runtime requirements/bench.txt
 $(VENV)/.release: $(VENV)/.runtime requirements/release.txt
 	@echo "make: installing what builds the single file"
 	@$(PIP) install --require-hashes -r requirements/release.txt
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.runtime requirements/docs.txt
+	@echo "make: installing what builds the documentation site"
+	@$(PIP) install --require-hashes -r requirements/docs.txt
 	@touch $@
 
 $(VENV)/.otel: $(VENV)/.runtime requirements/otel.txt
@@ -220,6 +228,11 @@ lint-generated:
 tour: $(VENV)/.built
 	$(ATTENDED) $(BIN)/python packaging/tour.py
 
+lint-pages:
+	$(BIN)/python packaging/contacts.py --check
+	$(BIN)/python packaging/versions.py >/dev/null
+	$(BIN)/python packaging/dead_links.py
+
 pyz: $(VENV)/.release
 	PATH=$(CURDIR)/$(BIN):$$PATH packaging/build-pyz.sh
 
@@ -232,6 +245,14 @@ wheels: $(VENV)/.release
 packages: $(VENV)/.release
 	PATH=$(CURDIR)/$(BIN):$$PATH packaging/packages/build.sh
 
+# It signs, and publishes nothing (RELEASING.md).
+release: $(VENV)/.release
+	@test -n "$(KEY)" || { echo "make: a release is signed: make release KEY=path (RELEASING.md)" >&2; exit 1; }
+	$(BIN)/python packaging/release.py --key "$(KEY)"
+
+docs: $(VENV)/.docs
+	$(BIN)/python packaging/build_site.py
+
 PINS := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
 pins:
@@ -240,6 +261,7 @@ pins:
 	$(PINS) pyproject.toml --group build -o requirements/build.txt
 	$(PINS) pyproject.toml --group dev -o requirements/dev.txt
 	$(PINS) pyproject.toml --group release -o requirements/release.txt
+	$(PINS) --group docs -c requirements/runtime.txt -c requirements/dev.txt -o requirements/docs.txt
 	$(PINS) pyproject.toml --extra bench -o requirements/bench.txt
 	$(PINS) pyproject.toml --extra otel -o requirements/otel.txt
 

@@ -42,6 +42,10 @@ NODE: Final = "demo"
 PORT: Final = 8080
 WAIT_SECONDS_MAX: Final = 90.0
 COLUMNS: Final = 100
+CURL: Final = (
+    "import sys, urllib.request as http; print(http.urlopen(sys.argv[1], timeout=30).read().decode(), end='')\n"
+)
+"""For a machine without curl."""
 BROKEN: Final = "broken.yaml"
 BROKEN_TEXT: Final = """\
 apiVersion: v1
@@ -163,6 +167,10 @@ def agent(program: Path, home: Path, port: int) -> Iterator[dict[str, str]]:
         f'exec {program} "$verb" --root-dir={home}/root "$@"\n'
     )
     wrapper.chmod(0o755)
+    if shutil.which("curl", path=environment["PATH"]) is None:
+        stand_in = home / "bin" / "curl"
+        stand_in.write_text(f"#!{sys.executable}\n{CURL}")
+        stand_in.chmod(0o755)
     words = ["--standalone", "--container-runtime-endpoint=embedded:", f"--pod-manifest-path={manifests}"]
     words += [f"--root-dir={home}/root", f"--config={home}/config.yaml", "--healthz-port=0"]
     words += [f"--hostname-override={NODE}"]

@@ -5,7 +5,7 @@ span of a request travels with it, as W3C's Trace Context.
     Spans ─► sampler ─► a queue (the oldest are dropped) ─► thread ─► collector
       └─ a request's headers ─► the server
 
-OpenTelemetry is an extra (``pip install trikubelet[otel]``), loaded only by ``open_tracing``: an agent without traces
+OpenTelemetry is an extra (``otel`` in pyproject.toml), loaded only by ``open_tracing``: an agent without traces
 has neither its code nor its thread. Its exporter blocks, which is why it has that thread; the event loop only ever puts
 a span into the queue. An unavailable collector is logged once, and once more when it is back.
 """
@@ -39,9 +39,10 @@ EXPORT_SECONDS_MAX: Final = 10.0
 FAREWELL_SECONDS_MAX: Final = 3.0
 """How long a shutdown waits for the last spans to be sent."""
 MISSING: Final = (
-    'tracing: OpenTelemetry is not installed: pip install "trikubelet[otel]" (for a deb, an rpm or the single file see '
-    "docs/packages.md: Traces), or take tracing out of the configuration"
+    "tracing: OpenTelemetry is not installed: pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http "
+    "(for a deb, an rpm or the single file see docs/packages.md: Traces), or take tracing out of the configuration"
 )
+"""It names OpenTelemetry's own packages: ``trikubelet`` on the package index may be a stranger's."""
 
 
 class OpenTelemetry:

@@ -32,7 +32,7 @@ class PlotsMissing(Exception):
     """There is no matplotlib."""
 
     def __init__(self) -> None:
-        super().__init__("plots need matplotlib: pip install 'trikubelet[bench]', or leave out --plot")
+        super().__init__("plots need matplotlib: pip install matplotlib, or leave out --plot")
 
 
 def lines(run: Run, modes: frozenset[Mode], is_meant: Callable[[Cell], bool]) -> dict[str, list[tuple[int, float]]]:
