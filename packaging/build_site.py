@@ -48,10 +48,14 @@ def main() -> int:
     for directory in (SOURCE, SITE):
         shutil.rmtree(directory, ignore_errors=True)
     sections = site_plan.sections(TOP)
-    for page in (page for section in sections for page in section.pages):
-        _copy(page)
+    named = [page for section in sections for page in section.pages]
+    waiting, copied = list(named), set(named)
+    while waiting:
+        linked = _copy(waiting.pop()) - copied
+        copied |= linked
+        waiting += linked
     try:
-        build(_configuration(sections))
+        build(_configuration(sections, hidden=sorted(copied - set(named))))
     except Abort as error:
         sys.stderr.write(f"site: cannot build it: {error}\n")
         return 1
@@ -62,7 +66,7 @@ def main() -> int:
     return 0
 
 
-def _configuration(sections: list[site_plan.Section]) -> MkDocsConfig:
+def _configuration(sections: list[site_plan.Section], *, hidden: list[str]) -> MkDocsConfig:
     given = {
         "site_name": "trikubelet",
         "site_author": contacts.read(TOP).maintainer_name,
@@ -72,7 +76,7 @@ def _configuration(sections: list[site_plan.Section]) -> MkDocsConfig:
         "use_directory_urls": False,  # so that it can be read from a disk, too
         "theme": {"name": "readthedocs", "highlightjs": False, "navigation_depth": 3},
         "nav": [{section.title: section.pages} for section in sections],
-        "not_in_nav": "index.md",  # the lists of directories
+        "not_in_nav": "\n".join(["index.md", *(f"/{page}" for page in hidden)]),  # lists of directories, and results
         "markdown_extensions": ["sane_lists"],
         "validation": {
             "nav": {"omitted_files": "warn"},
@@ -85,9 +89,9 @@ def _configuration(sections: list[site_plan.Section]) -> MkDocsConfig:
     return configuration
 
 
-def _copy(page: str) -> None:
-    """Copy a page, with what it links to."""
-    text = (TOP / page).read_text()
+def _copy(page: str) -> set[str]:
+    """Copy a page, with the files it links to; the pages it links to."""
+    text, pages = (TOP / page).read_text(), set()
     for link in set(markdown_links.links(text)):
         name, hash_, anchor = link.target.partition("#")
         if not name or "://" in name or name.startswith("mailto:"):
@@ -96,9 +100,12 @@ def _copy(page: str) -> None:
         if path.is_dir():
             _list(path)
             text = text.replace(f"]({link.target})", f"]({name.rstrip('/')}/index.md{hash_}{anchor})")
-        elif path.suffix != ".md":
+        elif path.suffix == ".md":
+            pages.add(str(path.relative_to(TOP)))
+        else:
             _put(path.relative_to(TOP), path.read_bytes())
     _put(Path(page), text.encode())
+    return pages
 
 
 def _list(directory: Path) -> None:

@@ -135,6 +135,7 @@ def plan(words: argparse.Namespace, draw: SystemRandom) -> list[Stage]:
             {"mutations": mutations, "examples": examples, "conversations": conversations},
         ),
         Stage("smoke", ("make", "smoke"), 15),
+        Stage("docs", ("make", "docs"), 10),
         Stage("live-core", ("make", "live-core"), 20),
         Stage("live", ("make", "live"), 180),
     ]
