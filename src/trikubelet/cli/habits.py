@@ -30,7 +30,8 @@ HINTS: Final = {
     "stop": f"{_DELETE} to stop a pod; `systemctl stop trikubelet` stops the agent",
     **dict.fromkeys(("enable", "disable", "reload"), "this is for the service: use `systemctl`"),
     **dict.fromkeys(("edit", "patch", "set", "label", "annotate", "scale"), _EDIT),
-    "rollout": "use `trikubelet restart POD`",
+    "rollout": "use `trikubelet restart POD`, or `trikubelet rollback POD` for the manifest before",
+    **dict.fromkeys(("undo", "undelete", "restore", "revert"), "use `trikubelet rollback POD`"),
     **dict.fromkeys(("sh", "bash", "shell", "ssh", "debug", "enter"), _SHELL),
     **dict.fromkeys(("inspect", "show"), _DESCRIBE),
     **dict.fromkeys(("log", "tail", "journal"), "use `trikubelet logs POD`"),
@@ -49,7 +50,7 @@ HINTS: Final = {
 }
 """What to do instead of a command of that name."""
 
-CAREFUL: Final = ("delete", "reset", "restart", "run")
+CAREFUL: Final = ("delete", "reset", "restart", "rollback", "run")
 """Commands that change what runs: they are suggested only for a word that is nearly the same."""
 CAREFUL_RATIO: Final = 0.8
 

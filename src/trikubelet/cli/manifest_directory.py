@@ -1,6 +1,7 @@
-"""The directory of static pods as ``apply`` and ``delete`` change it: which file defines what, and what may be done.
+"""The directory of static pods as ``apply``, ``delete`` and ``rollback`` change it: which file defines what, and which
+steps are allowed.
 
-    manifests in memory ─► Change (a file put, or removed) for each, or every Fault ─► all carried out, or none
+    manifests in memory ─► a Step for each file, or every Fault ─► all steps taken, or none (``cli.manifest_steps``)
 
 A pod stays in the file it is in, whatever the new manifest's file is called. A file that defines more than was spoken
 of is left alone, and named: a pod that was not mentioned must not be removed. So is one with a fault, of which
@@ -12,24 +13,31 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.cli.applied_record import read_record
+from trikubelet.cli.manifest_steps import BringBack, Kept, Put, Remove, Unchanged
 from trikubelet.cli.validate import STDIN, load
 from trikubelet.core.file_source import FileState, fold_file, state_of, why_ignored
+from trikubelet.core.kept_copies import next_copy
 from trikubelet.core.manifest.objects import object_name
 from trikubelet.core.names import full_name
-from trikubelet.kit.private_file import lay_beside, sync_names, write_privately
 from trikubelet.model.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from trikubelet.cli.kept_manifests import KeptCopy
+    from trikubelet.cli.manifest_steps import Step
     from trikubelet.core.manifest import Loaded
 
+_UNKNOWN: Final = "has a fault, so it is not known what it defines"
+_MEND: Final = "`trikubelet validate` shows it: mend or remove that file first"
 LOCK_TRIES_MAX: Final = 100
 LOCK_WAIT_SECONDS: Final = 0.1
 """Between two of them. Whoever has the lock reads a directory and writes a few files."""
@@ -44,21 +52,10 @@ class Given:
     loaded: Loaded
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One step: ``text`` is put at ``path``, or the file is removed where it is None. ``names`` are the pods and
-    objects it is about, ``outcome`` what becomes of them."""
-
-    path: Path
-    text: bytes | None
-    names: Sequence[str]
-    outcome: str
-
-
 def names_in(loaded: Loaded) -> dict[str, str]:
-    """What a manifest defines: identities, and how each is shown."""
+    """What a manifest defines: identities, and how each is shown, which is ``KIND/NAME``."""
     pods = {full_name(pod): f"pod/{pod.metadata.name}" for pod in loaded.pods}
-    objects = {object_name(one): object_name(one).lower().replace(" ", "/", 1) for one in loaded.objects}
+    objects = {object_name(one): f"{type(one).__name__.lower()}/{one.metadata.name}" for one in loaded.objects}
     return pods | objects
 
 
@@ -83,7 +80,7 @@ def _lock(directory: int, place: str) -> None:
             return fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             time.sleep(LOCK_WAIT_SECONDS)
-    raise TimeoutError(f"{place} is being changed by another apply or delete")
+    raise TimeoutError(f"{place} is being changed by another apply, delete or rollback")
 
 
 class ManifestDirectory:
@@ -92,51 +89,83 @@ class ManifestDirectory:
     def __init__(self, path: str, node_name: str) -> None:
         """Raises OSError when the directory cannot be read."""
         self.path = Path(path)
+        self.names = sorted(os.listdir(path)) if self.path.exists() else []
         self.held: dict[Path, dict[str, str]] = {}
         self._states: dict[Path, FileState] = {}
-        for name in sorted(os.listdir(path)) if self.path.exists() else ():
+        self._applied = read_record(self.path)
+        for name in self.names:
             file = self.path / name
             if why_ignored(name) is None and file.is_file():
                 loaded = load(str(file), node_name)
                 self.held[file] = {} if isinstance(loaded, Fault) else names_in(loaded)
                 self._states[file] = FileState(faults=(loaded,)) if isinstance(loaded, Fault) else state_of(loaded)
 
-    def to_apply(self, given: Sequence[Given]) -> tuple[list[Change], list[Fault]]:
+    def to_apply(self, given: Sequence[Given]) -> tuple[list[Step], list[Fault]]:
         """What is to be done so that these manifests are there, or what is in the way."""
-        changes: dict[Path, Change] = {}
+        steps: dict[Path, Step] = {}
         faults: list[Fault] = []
         for one in given:
             found = self._to_apply(one)
-            if isinstance(found, Change) and found.path in changes:
-                other = ", ".join(changes[found.path].names)
+            if isinstance(found, list):
+                faults += found
+            elif found.path in steps:
+                other = ", ".join(steps[found.path].names)
                 problem = f"would be {found.path}, and so would be the file of {other}"
                 faults.append(Fault(one.loaded.source, None, "", problem, "rename one of the two"))
-            elif isinstance(found, Change):
-                changes[found.path] = found
             else:
-                faults += found
-        return list(changes.values()), faults
+                steps[found.path] = found
+        return list(steps.values()), faults
 
-    def _to_apply(self, given: Given) -> Change | Sequence[Fault]:
+    def _to_apply(self, given: Given) -> Step | list[Fault]:
         names = names_in(given.loaded)
         source = given.loaded.source
         if not names:
             return [Fault(source, None, "", "there is no pod and no object in it", "apply a manifest")]
         owners = self._owners(names)
-        if len(owners) > 1:
-            problem = f"what it defines stands in {', '.join(map(str, owners))}"
-            return [Fault(source, None, "", problem, "give each file's pods by themselves")]
         target = owners[0] if owners else self.path / _name_for(given, names)
-        if faults := self._in_the_way(source, target, names):
+        if faults := self._refusals(given.loaded, target):
             return faults
+        shown_names = list(names.values())
         if target not in self.held:
-            return Change(target, given.text, list(names.values()), "created")
-        if immutable := fold_file(source, self._states[target], state_of(given.loaded)).faults:
-            return immutable  # the agent would go on with what it has
-        outcome = "unchanged" if target.read_bytes() == given.text else "configured"
-        return Change(target, given.text, list(names.values()), outcome)
+            return Put(target, shown_names, given.text, None)
+        if target.read_bytes() == given.text:
+            return Unchanged(target, shown_names)
+        return Put(target, shown_names, given.text, self._kept(target))
 
-    def _in_the_way(self, source: str, target: Path, names: dict[str, str]) -> Sequence[Fault]:
+    def to_bring_back(self, copy: KeptCopy) -> tuple[list[Step], list[Fault]]:
+        """What is to be done so that a kept version is the manifest again, or what is in the way."""
+        target = self.path / copy.manifest
+        if faults := self._refusals(copy.loaded, target):
+            return [], faults
+        before = self._kept(target) if target in self.held else None
+        return [BringBack(target, list(names_in(copy.loaded).values()), copy.path, before)], []
+
+    def holder(self, name: str) -> Path | None:
+        """The file that defines a pod or an object, or None."""
+        return next(iter(self._owners([name])), None)
+
+    def _kept(self, file: Path) -> Kept:
+        """Where a file is kept that is removed or replaced. One that cannot be read was not written by ``apply``."""
+        try:
+            by_hand = file.is_symlink() or not self._applied.wrote(file.name, file.read_bytes())
+        except OSError:
+            by_hand = True
+        return Kept(self.path / next_copy(file.name, self.names), by_hand)
+
+    def _refusals(self, loaded: Loaded, target: Path) -> list[Fault]:
+        """Why a manifest cannot become that file: the agent would lose something else, or go on with what it has."""
+        names = names_in(loaded)
+        owners = self._owners(names)
+        if others := [owner for owner in owners if owner != target]:
+            stands = ", ".join(map(str, owners if len(owners) > 1 else others))
+            problem = f"what it defines stands in {stands}"
+            return [Fault(loaded.source, None, "", problem, "give each file's pods by themselves")]
+        if faults := self._in_the_way(loaded.source, target, names):
+            return faults
+        before = self._states.get(target)
+        return list(fold_file(loaded.source, before, state_of(loaded)).faults)
+
+    def _in_the_way(self, source: str, target: Path, names: dict[str, str]) -> list[Fault]:
         """Why a file cannot be put there."""
         if why := why_ignored(target.name):
             return [Fault(source, None, "", f"no manifest may be called {target.name}: it is {why}", "rename it")]
@@ -144,20 +173,18 @@ class ManifestDirectory:
             remedy = "edit that, or rename yours"
             return [Fault(source, None, "", f"{target} is a link to {os.readlink(target)}", remedy)]
         if target in self.held:
-            return self._lost_with(source, target, names)
+            if self._states[target].faults:
+                return [Fault(source, None, "", f"{target} {_UNKNOWN}", _MEND)]
+            if extra := self._extra(target, names):
+                remedy = f"add {'it' if len(extra) == 1 else 'these'}, or edit that file"
+                return [Fault(source, None, "", f"{target} also defines {', '.join(extra)}", remedy)]
         return []
 
-    def _lost_with(self, source: str, file: Path, names: dict[str, str]) -> Sequence[Fault]:
-        """What a file defines beside these, or that nobody can say."""
-        if self._states[file].faults:
-            problem = f"{file} has a fault, so it is not known what it defines"
-            return [Fault(source, None, "", problem, "`trikubelet validate` shows it: mend or remove that file first")]
-        if extra := [shown for name, shown in self.held[file].items() if name not in names]:
-            problem = f"{file} also defines {', '.join(extra)}"
-            return [Fault(source, None, "", problem, "name these too, or edit that file")]
-        return []
+    def _extra(self, file: Path, names: dict[str, str]) -> list[str]:
+        """What a file defines in addition to these."""
+        return [shown for name, shown in self.held[file].items() if name not in names]
 
-    def to_delete(self, names: dict[str, str]) -> tuple[list[Change], list[Fault]]:
+    def to_delete(self, names: dict[str, str]) -> tuple[list[Step], list[Fault]]:
         """What is to be done so that nothing defines these any more, or what is in the way."""
         owners = self._owners(names)
         known = {name for owner in owners for name in self.held[owner]}
@@ -170,11 +197,15 @@ class ManifestDirectory:
             for name, shown in names.items()
             if name not in known
         ]
-        changes = []
+        steps: list[Step] = []
         for owner in owners:
-            faults += self._lost_with(str(self.path), owner, names)
-            changes.append(Change(owner, None, list(self.held[owner].values()), "deleted"))
-        return changes, faults
+            if self._states[owner].faults:
+                faults.append(Fault(str(owner), None, "", _UNKNOWN, _MEND))
+            elif extra := self._extra(owner, names):
+                remedy = f"`trikubelet delete -f {shlex.quote(str(owner))}` removes all of it; or edit that file"
+                faults.append(Fault(str(owner), None, "", f"also defines {', '.join(extra)}", remedy))
+            steps.append(Remove(owner, list(self.held[owner].values()), self._kept(owner)))
+        return steps, faults
 
     def _owners(self, names: Iterable[str]) -> list[Path]:
         wanted = set(names)
@@ -186,38 +217,3 @@ def _name_for(given: Given, names: Iterable[str]) -> str:
     if given.path != STDIN and os.path.isfile(given.path) and not given.path.startswith(("/dev/", "/proc/")):
         return os.path.basename(given.path)
     return f"{next(iter(names)).replace('/', '_').replace(' ', '_')}.yaml"
-
-
-def carry_out(changes: Iterable[Change]) -> None:
-    """Do every step; what is there then is on the disk. New files are for their owner alone: there may be Secrets in
-    them. Whatever takes long, and may want room, is done before the first is moved into place. Raises OSError, and then
-    every file is as it was."""
-    due = [change for change in changes if change.outcome != "unchanged"]
-    before = {change.path: change.path.read_bytes() if change.path.exists() else None for change in due}
-    laid: dict[Path, Path] = {}
-    moved: list[Path] = []
-    try:
-        for change in due:
-            if change.text is not None:
-                laid[change.path] = lay_beside(change.path, change.text)
-        for change in due:
-            if change.text is None:
-                change.path.unlink()
-            else:
-                laid[change.path].replace(change.path)
-            moved.append(change.path)
-    except (OSError, KeyboardInterrupt):
-        for path in moved:
-            _put_back(path, before[path])
-        for beside in laid.values():
-            beside.unlink(missing_ok=True)
-        raise
-    for directory in {path.parent for path in moved}:
-        sync_names(directory)
-
-
-def _put_back(path: Path, text: bytes | None) -> None:
-    if text is None:
-        path.unlink()
-    else:
-        write_privately(path, text)

@@ -1,4 +1,4 @@
-"""What ``apply`` and ``delete`` share: which directory, and doing all of it or nothing."""
+"""What ``apply``, ``delete`` and ``rollback`` share: which directory, and doing all of it or nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from trikubelet.cli import asking, blocking
 from trikubelet.cli.client import AgentSilent, NoAgent
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.cli.manifest_directory import Given, ManifestDirectory, carry_out, locked
+from trikubelet.cli.manifest_directory import Given, ManifestDirectory, locked
+from trikubelet.cli.manifest_outcomes import outcome_lines
+from trikubelet.cli.manifest_steps import carry_out
 from trikubelet.cli.terminal import in_a_cell
 from trikubelet.cli.validate import SEEN, STDIN, bare_directories, files_of, read, report
 from trikubelet.core.manifest import load_manifest
@@ -18,9 +20,9 @@ from trikubelet.model.faults import Fault
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from trikubelet.cli.manifest_directory import Change
+    from trikubelet.cli.manifest_steps import Step
 
 
 def directory(args: argparse.Namespace) -> tuple[str, str]:
@@ -42,7 +44,7 @@ def directory(args: argparse.Namespace) -> tuple[str, str]:
 
 @contextmanager
 def opened(place: str, node: str) -> Iterator[ManifestDirectory]:
-    """The directory, which no other ``apply`` or ``delete`` changes in the block. Raises CommandFailed and OSError."""
+    """The directory, which no other of these commands changes in the block. Raises CommandFailed and OSError."""
     try:
         with locked(place):
             yield ManifestDirectory(place, node)
@@ -70,12 +72,19 @@ def given(paths: Sequence[str], node: str) -> list[Given]:
     return found
 
 
-def do(changes: Sequence[Change], faults: Sequence[Fault]) -> None:
-    """Carry everything out and print it; or nothing, where something is in the way. Raises CommandFailed and
-    OSError."""
+def name_among(known: Collection[str], pod: str, node: str, namespace: str) -> str:
+    """The full name of a pod. The author of a manifest knows the pod without the node's name behind it."""
+    long = f"{pod}-{node}_{namespace}"
+    return long if long in known else f"{pod}_{namespace}"
+
+
+def do(directory: ManifestDirectory, planned: tuple[Sequence[Step], Sequence[Fault]], *, dry_run: bool) -> None:
+    """Take every step and print it; or nothing, where something is in the way. Raises CommandFailed and OSError."""
+    steps, faults = planned
     if faults:
         raise CommandFailed("\n".join(in_a_cell(str(fault)) for fault in faults))
-    carry_out(changes)
-    for change in changes:
-        for name in change.names:
-            print(f"{name} {change.outcome}", flush=True)
+    if not dry_run:
+        carry_out(directory.path, steps)
+    for step in steps:
+        for line in outcome_lines(step, dry_run=dry_run):
+            print(in_a_cell(line), flush=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.cli.arguments import valid_selector
+from trikubelet.cli.arguments import valid, valid_selector
 from trikubelet.cli.failed import Misunderstood
 
 if TYPE_CHECKING:
@@ -61,6 +61,25 @@ def add_directory_options(parser: argparse.ArgumentParser) -> None:
         "--to", metavar="DIR", help="manifest directory (default: the one that the running agent reads)"
     )
     add_agent_options(parser)
+
+
+def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
+    """``--dry-run``, which becomes True or False."""
+    parser.add_argument(
+        "--dry-run",
+        type=valid(_read_dry_run),
+        default=False,
+        metavar="client|none",
+        help="client: print what would be done, and change nothing (default: none)",
+    )
+
+
+def _read_dry_run(said: str) -> bool:
+    if said == "server":
+        raise ValueError("server: there is no API server that would check the manifests (use client)")
+    if said not in ("client", "none"):
+        raise ValueError(f'"{said}": it is one of client, none')
+    return said == "client"
 
 
 def split_flags(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:

@@ -25,6 +25,7 @@ VERBS: Final = {
     "wait": "wait until pods are ready, have ended or are gone",
     "apply": "add or replace manifests, which the agent then runs",
     "delete": "remove manifests, whose pods the agent then stops",
+    "rollback": "bring back the version of a manifest before the last apply or delete",
     "top": "show the CPU and memory that pods or the node use",
     "exec": "run a command in a container",
     "attach": "connect to the main process of a container",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import io
 import os
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,8 +56,13 @@ def write(path: Path, text: str) -> str:
     return str(path)
 
 
+def deleted(there: Path, name: str) -> str:
+    return f'pod "{name}-n1" deleted (removed {there}/{name}.yaml; a copy is {there}/.{name}.yaml.deleted)\n'
+
+
 def files(there: Path) -> dict[str, str]:
-    return {path.name: path.read_text() for path in sorted(there.iterdir())}
+    """The manifests, without what is kept next to them."""
+    return {path.name: path.read_text() for path in sorted(there.iterdir()) if not path.name.startswith(".")}
 
 
 def test_a_manifest_is_created_then_unchanged_then_configured(tmp_path: Path, there: Path, say: Spoken) -> None:
@@ -179,7 +186,7 @@ def test_what_is_immutable_is_not_changed(tmp_path: Path, there: Path, say: Spok
     assert (1, "", {"top.yaml": secret}) == (code, out, files(there))
     assert f"{path}:3: immutable: Forbidden: Secret default/top is immutable" in err
     write(tmp_path / "top.yaml", f"# a comment\n{secret}")
-    assert (0, "secret/default/top configured\n", "") == say("apply", "-f", path)
+    assert (0, "secret/top configured\n", "") == say("apply", "-f", path)
 
 
 @pytest.mark.parametrize("failing", ["fsync", "rename"])
@@ -232,7 +239,7 @@ def test_one_at_a_time_changes_the_directory(
 
     code, out, err = say("apply", "-f", path)
     assert (1, "", {}) == (code, out, files(there))
-    assert f"error: {there} is being changed by another apply or delete: try again\n" == err
+    assert f"error: {there} is being changed by another apply, delete or rollback: try again\n" == err
     assert LOCK_TRIES_MAX == len(waits)
     monkeypatch.setattr("time.sleep", lambda _: os.close(other))
     assert (0, "pod/web-n1 created\n", "") == say("apply", "-f", path)
@@ -242,8 +249,8 @@ def test_pods_are_deleted_by_either_name_and_by_file(tmp_path: Path, there: Path
     for name in ("a", "b", "c"):
         write(there / f"{name}.yaml", manifest(name))
 
-    assert (0, "pod/a-n1 deleted\npod/b-n1 deleted\n", "") == say("delete", "pod", "a", "b-n1")
-    assert (0, "pod/c-n1 deleted\n", "") == say("delete", "-f", write(tmp_path / "x.yaml", manifest("c")))
+    assert (0, deleted(there, "a") + deleted(there, "b"), "") == say("delete", "pod", "a", "b-n1")
+    assert (0, deleted(there, "c"), "") == say("delete", "-f", write(tmp_path / "x.yaml", manifest("c")))
     assert {} == files(there)
 
 
@@ -254,7 +261,8 @@ def test_only_pods_are_deleted_by_name(there: Path, say: Spoken, words: str) -> 
     code, _, err = say("delete", *words.split())
 
     assert (2, True) == (code, err.startswith("error: only pods can be deleted by name"))
-    assert (0, "pod/web-n1 deleted\npod/node-n1 deleted\n", "") == say("delete", "pod", "node", "web")
+    code, out, _ = say("delete", "pod", "node", "web")
+    assert (0, f'pod "web-n1" deleted\n{deleted(there, "web").replace("web-n1", "node-n1")}') == (code, out)
 
 
 def test_a_kind_that_does_not_exist_is_no_pod_for_sure(there: Path, say: Spoken) -> None:
@@ -282,9 +290,24 @@ def test_a_file_that_defines_more_is_not_deleted_and_a_name_nobody_defines_is_re
     code, _, err = say("delete", "pod/web", "pod/nobody")
 
     assert (1, ["pair.yaml"]) == (code, list(files(there)))
-    assert f"no manifest defines pod/nobody (`trikubelet get pods` lists what runs)\n{there}: {there}/pair.yaml" in err
-    assert "also defines pod/db-n1 (name these too, or edit that file)" in err
-    assert (0, "pod/web-n1 deleted\npod/db-n1 deleted\n", "") == say("delete", "web", "db")
+    assert f"no manifest defines pod/nobody (`trikubelet get pods` lists what runs)\n{there}/pair.yaml" in err
+    assert (0, []) == (say("delete", "web", "db")[0], list(files(there)))
+
+
+def test_hint_about_a_file_that_defines_more_can_be_followed(there: Path, say: Spoken) -> None:
+    text = manifest("web") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: words}\n"
+    path = write(there / "greeter's file.yaml", text)
+
+    code, _, err = say("delete", "pod", "web")
+
+    assert (1, 1) == (code, err.count(f"{there}/greeter's file.yaml: "))
+    hint = re.fullmatch(
+        r"error: .*: also defines configmap/words \(`trikubelet (.+)` removes .+ edit that file\)\n", err
+    )
+    assert hint is not None
+    assert ["delete", "-f", path] == shlex.split(hint[1])
+    assert 0 == say(*shlex.split(hint[1]))[0]
+    assert {} == files(there)
 
 
 async def test_the_running_agent_says_where_its_manifests_are(

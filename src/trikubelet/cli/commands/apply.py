@@ -2,7 +2,7 @@
 
 All of them are checked first, as ``validate`` does, and against what is there; with a fault nothing is touched. Each
 file is moved into place whole, for its owner alone to read. What it defines stays in the file it was in before,
-whatever this one is called.
+whatever this one is called. The version before is kept (``cli.manifest_steps``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def run(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     place, node = manifests.directory(args)
     given = manifests.given(args.filename, node)
-    os.makedirs(place, exist_ok=True)
+    if not args.dry_run:
+        os.makedirs(place, exist_ok=True)
     with manifests.opened(place, node) as directory:
-        manifests.do(*directory.to_apply(given))
+        manifests.do(directory, directory.to_apply(given), dry_run=args.dry_run)
     return 0

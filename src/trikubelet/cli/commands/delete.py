@@ -1,6 +1,7 @@
 """``trikubelet delete pod NAME…`` and ``delete -f FILE``: take manifests away; the agent then ends their pods.
 
-A file that defines more than was named is left alone. ``trikubelet wait --for=delete`` waits until the pods are gone.
+Files are kept as hidden copies (``cli.manifest_steps``). A file that defines more than was named is left alone.
+``trikubelet wait --for=delete`` waits until the pods are gone.
 """
 
 from __future__ import annotations
@@ -31,11 +32,9 @@ def run(argv: Sequence[str]) -> int:
     with manifests.opened(place, node) as directory:
         known = {name for held in directory.held.values() for name in held}
         for pod in pods:
-            # Whoever wrote the manifest knows the pod without the node's name behind it.
-            long = f"{pod}-{node}_{args.namespace}"
-            name = long if long in known else f"{pod}_{args.namespace}"
+            name = manifests.name_among(known, pod, node, args.namespace)
             names[name] = f"pod/{pod}{'' if name in known else _no_kind_either(pod, args.names)}"
-        manifests.do(*directory.to_delete(names))
+        manifests.do(directory, directory.to_delete(names), dry_run=args.dry_run)
     return 0
 
 

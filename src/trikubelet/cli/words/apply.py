@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trikubelet.cli.arguments import Parser
-from trikubelet.cli.options import add_directory_options
+from trikubelet.cli.options import add_directory_options, add_dry_run_option
 
 
 def parser() -> Parser:
@@ -27,5 +27,6 @@ def parser() -> Parser:
         metavar="FILE",
         help="a manifest, a directory of manifests, or - for standard input; may be repeated",
     )
+    add_dry_run_option(made)
     add_directory_options(made)
     return made

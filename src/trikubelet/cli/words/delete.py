@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trikubelet.cli.arguments import Parser
-from trikubelet.cli.options import add_directory_options, add_namespace_option
+from trikubelet.cli.options import add_directory_options, add_dry_run_option, add_namespace_option
 
 
 def parser() -> Parser:
@@ -11,9 +11,10 @@ def parser() -> Parser:
     made = Parser(
         "delete",
         "Remove manifests from the agent's manifest directory. The agent then stops their pods, each within its grace "
-        "period.",
+        "period. The files are kept as hidden copies, for `trikubelet rollback`.",
         [
             ("Stop a pod and remove its manifest", "trikubelet delete pod web-node1"),
+            ("Show which file would be removed", "trikubelet delete pod web-node1 --dry-run=client"),
             ("Remove everything that a manifest defines", "trikubelet delete -f web.yaml"),
         ],
     )
@@ -29,5 +30,6 @@ def parser() -> Parser:
         help="remove what this manifest or directory defines; - for standard input; may be repeated",
     )
     add_namespace_option(made)
+    add_dry_run_option(made)
     add_directory_options(made)
     return made

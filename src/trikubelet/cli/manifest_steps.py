@@ -1,0 +1,195 @@
+"""The steps that ``apply``, ``delete`` and ``rollback`` take in a directory of manifests: all of them, or none.
+
+No step destroys a file. What is removed is renamed to its copy; what is replaced gets a second name, and then the new
+file is renamed over the first one, so the path always leads to a whole manifest. Every step that was taken can be
+undone by renaming, which keeps owners and modes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trikubelet.cli.applied_record import RECORD_NAME, read_record
+from trikubelet.core.kept_copies import APPLIED_COPIES_MAX, copies_in, surplus
+from trikubelet.kit.plain_file import read_plain
+from trikubelet.kit.private_file import lay_beside, sync_names
+from trikubelet.model.bounds import Bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from trikubelet.cli.applied_record import AppliedRecord
+    from trikubelet.core.kept_copies import Copy
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where the present file of a step is kept. ``by_hand``: ``apply`` did not write it."""
+
+    path: Path
+    by_hand: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """A manifest that is there already. ``names`` are the pods and objects that a step concerns."""
+
+    path: Path
+    names: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """``text`` is put at ``path``; ``before`` is where the present file is kept, if there is one."""
+
+    path: Path
+    names: Sequence[str]
+    text: bytes
+    before: Kept | None
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """The file is renamed to its copy."""
+
+    path: Path
+    names: Sequence[str]
+    before: Kept
+
+
+@dataclass(frozen=True, slots=True)
+class BringBack:
+    """A kept version is renamed to ``path``, and what is there now is kept."""
+
+    path: Path
+    names: Sequence[str]
+    copy: Path
+    before: Kept | None
+
+
+Step = Unchanged | Put | Remove | BringBack
+
+
+def carry_out(directory: Path, steps: Iterable[Step]) -> None:
+    """Take every step; afterwards the result is on the disk. New files are for their owner alone, because they may hold
+    Secrets. Whatever takes long and needs space is done before the first rename. Raises OSError, and then every file is
+    as it was."""
+    due = [step for step in steps if not isinstance(step, Unchanged)]
+    if not due:
+        return
+    with ExitStack() as undo:
+        laid = {step.path: _laid(undo, step.path, step.text) for step in due if isinstance(step, Put)}
+        record = directory / RECORD_NAME
+        applied = read_record(directory)
+        if written := {step.path.name: step.text for step in due if isinstance(step, Put)}:
+            applied = applied.with_applied(written, os.listdir(directory))
+            laid[record] = _laid(undo, record, applied.encoded())
+        for step in due:
+            _take(undo, step, laid)
+        if record in laid:
+            laid[record].replace(record)  # the last one, so there is nothing that would undo it
+        undo.pop_all()
+    sync_names(directory)
+    _remove_surplus(directory, {step.path.name for step in due}, applied)
+
+
+def _laid(undo: ExitStack, path: Path, text: bytes) -> Path:
+    beside = lay_beside(path, text)
+    undo.callback(beside.unlink, missing_ok=True)
+    return beside
+
+
+def _take(undo: ExitStack, step: Put | Remove | BringBack, laid: dict[Path, Path]) -> None:
+    """Take one step. Its undoing is registered before it begins and looks at how far it came, because Ctrl-C may
+    interrupt it anywhere."""
+    if step.before is not None:
+        undo.callback(_put_back, step.before.path, step.path)
+    if isinstance(step, Remove):
+        step.path.replace(step.before.path)
+        return
+    if step.before is not None:
+        _give_second_name(step.path, step.before.path)
+    new = step.copy if isinstance(step, BringBack) else laid[step.path]
+    if isinstance(step, BringBack) or step.before is None:
+        undo.callback(_take_back, step.path, new)
+    new.replace(step.path)
+
+
+def _put_back(copy: Path, path: Path) -> None:
+    if os.path.lexists(copy):
+        copy.replace(path)
+        copy.unlink(missing_ok=True)  # still there where both were names of one file: then a rename does nothing
+
+
+def _take_back(path: Path, new: Path) -> None:
+    if not os.path.lexists(new):
+        path.replace(new)
+
+
+def _give_second_name(path: Path, copy: Path) -> None:
+    """Have the file under the name of its copy as well; a real copy where the file system has no hard links, or the
+    kernel refuses one on a file of another owner."""
+    with suppress(OSError):
+        os.link(path, copy, follow_symlinks=False)
+        return
+    beside = lay_beside(copy, path.read_bytes())
+    try:
+        shutil.copystat(path, beside)
+        with suppress(OSError):  # only root may give files away
+            found = path.stat()
+            os.chown(beside, found.st_uid, found.st_gid)
+        beside.replace(copy)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _remove_surplus(directory: Path, manifests: set[str], applied: AppliedRecord) -> None:
+    """Remove the copies beyond the bounds. What cannot be removed stays: the next command tries again."""
+    copies = copies_in(os.listdir(directory))
+    for manifest in manifests:
+        own = [copy for copy in copies if copy.manifest == manifest]
+        if len(surplus(own, ())) == 0:
+            continue
+        ours = {copy.name for copy in own if _is_applied(directory, copy, applied)}
+        for copy in surplus(own, ours):
+            _unlink(directory, copy)
+            copies.remove(copy)
+    if len(copies) > APPLIED_COPIES_MAX:
+        _remove_oldest(directory, [copy for copy in copies if copy.manifest not in manifests], applied, len(copies))
+
+
+def _remove_oldest(directory: Path, copies: Iterable[Copy], applied: AppliedRecord, there: int) -> None:
+    for copy in sorted(copies, key=lambda copy: _changed_ns(directory, copy)):
+        if there <= APPLIED_COPIES_MAX:
+            return
+        if _is_applied(directory, copy, applied):
+            _unlink(directory, copy)
+            there -= 1
+
+
+def _is_applied(directory: Path, copy: Copy, applied: AppliedRecord) -> bool:
+    """True if ``apply`` wrote this very content. What cannot be read counts as written by hand."""
+    if not applied.files.get(copy.manifest):
+        return False
+    try:
+        return applied.wrote(copy.manifest, read_plain(directory / copy.name, Bounds().manifest_bytes_max))
+    except OSError:
+        return False
+
+
+def _changed_ns(directory: Path, copy: Copy) -> int:
+    try:
+        return os.lstat(directory / copy.name).st_ctime_ns  # of the moment when it got this name
+    except OSError:
+        return 0
+
+
+def _unlink(directory: Path, copy: Copy) -> None:
+    with suppress(OSError):
+        (directory / copy.name).unlink(missing_ok=True)
