@@ -55,13 +55,21 @@ def kubelets_on(endpoint: str) -> list[int]:
         process
         for name, default in _KUBELETS.items()
         for process in processes_named(name)
-        if process not in ours and _socket(_endpoint_of(process) or default, process) == _socket(endpoint)
+        if process not in ours and _may_use(process, default, endpoint)
     )
 
 
-def _endpoint_of(process: int) -> str:
-    """The runtime endpoint that a kubelet's command line or configuration file names; empty where neither does."""
+def _may_use(process: int, default: str, endpoint: str) -> bool:
+    """True if the kubelet is on that runtime, or if a directory of configuration files may say so."""
     words = command_line(process)
+    named = _endpoint_of(process, words)
+    if not named and _value(words, "--config-dir"):
+        return _socket(endpoint, process) == _socket(endpoint)
+    return _socket(named or default, process) == _socket(endpoint)
+
+
+def _endpoint_of(process: int, words: Sequence[str]) -> str:
+    """The runtime endpoint that a kubelet's command line or configuration file names; empty where neither does."""
     if given := _value(words, "--container-runtime-endpoint"):
         return given
     configuration = _value(words, "--config")

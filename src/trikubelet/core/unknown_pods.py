@@ -13,14 +13,22 @@ END_UNKNOWN_PODS: Final = "--end-unknown-pods"
 NAMED_MAX: Final = 10
 
 
+REMEDY: Final = f"end them with {END_UNKNOWN_PODS} or trikubelet reset"
+
+
 def unknown_pods_message(names: Sequence[tuple[str, str]]) -> str:
-    """Return the warning about running pods of another node agent. ``names``: their namespaces and names, at least
-    one."""
+    """Return the warning about running pods of another node agent, with what to do. ``names``: their namespaces and
+    names, at least one."""
+    return f"{unknown_pods_found(names)} ({REMEDY})"
+
+
+def unknown_pods_found(names: Sequence[tuple[str, str]]) -> str:
+    """The same without what to do."""
     listed = ", ".join(f"{namespace}/{name}" for namespace, name in sorted(names)[:NAMED_MAX])
     if (more := len(names) - NAMED_MAX) > 0:
         listed += f" and {more} more"
     pods = "1 pod runs" if len(names) == 1 else f"{len(names)} pods run"
     return (
         f"{pods} on the container runtime and not in this root directory: {listed}. They belong to another node agent "
-        f"or to an earlier root directory and are left alone (end them with {END_UNKNOWN_PODS} or trikubelet reset)"
+        "or to an earlier root directory and are left alone"
     )

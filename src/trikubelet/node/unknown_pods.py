@@ -65,13 +65,14 @@ class UnknownPods:
                 on_disk = await self._files.pods_on_disk()
                 self._removed |= self._files.removed_pods()
                 self._known.learn(on_disk | self._removed)
-            elif trio.current_time() >= self._prune_at:
-                await self._prune()
         except OSError as error:
             problem = error.strerror or str(error)
             if problem != self._disk_problem:
                 log.warning("Cannot read which pods this node has, so orphaned pods may stay: %s", problem)
             self._disk_problem = problem
+        if self._known.has_looked and trio.current_time() >= self._prune_at:
+            with suppress(OSError):  # garbage collection reports a disk that does not answer
+                await self._prune()
 
     async def _prune(self) -> None:
         """Forget removed pods of which the runtime and the logs have nothing any more, and then, once there are many,

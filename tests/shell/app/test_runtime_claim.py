@@ -97,6 +97,9 @@ def test_kubelet_on_the_runtime_is_named_with_its_command(endpoint: str, monkeyp
         pytest.param(
             [], "kubelet", ["kubelet", "--container-runtime-endpoint=unix:///run/x.sock"], DEFAULT, id="elsewhere"
         ),
+        pytest.param(
+            [7], "kubelet", ["kubelet", "--config-dir=/d"], "unix:///run/crio/crio.sock", id="drop-ins may name any"
+        ),
         pytest.param([], "k3s-server", ["k3s", "server"], DEFAULT, id="k3s has its own containerd"),
         pytest.param(
             [7], "k3s-server", ["k3s", "server"], "unix:///run/k3s/containerd/containerd.sock", id="which it is on"

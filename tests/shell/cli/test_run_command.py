@@ -345,21 +345,26 @@ def test_no_time_is_negative(verb: str, capsys: pytest.CaptureFixture[str]) -> N
     assert "'-1s' is negative: write how long it may last, such as 30s" in capsys.readouterr().err
 
 
+PIPE = subprocess.PIPE
+SLEEPER = ("-c", "read line", "kubelet", "--container-runtime-endpoint")
+"""What makes a shell wait for its input, with the words of a kubelet in its command line."""
+
+
 @pytest.mark.parametrize(
-    ("who", "lock_name", "comm"), [("an agent", "trikubelet.lock", "cat"), ("a kubelet", "other", "kubelet")]
+    ("who", "lock_name", "comm"), [("an agent", "trikubelet.lock", "sh"), ("a kubelet", "other", "kubelet")]
 )
 def test_beside_an_agent_or_a_kubelet_on_the_same_runtime_nothing_is_run(
     place: Path, who: str, lock_name: str, comm: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (place / "kubelet").symlink_to("/bin/cat")
-    (place / "cat").symlink_to("/bin/cat")
+    (place / "kubelet").symlink_to("/bin/sh")
+    (place / "sh").symlink_to("/bin/sh")
     (place / "runtime-endpoint").write_text(f"unix://{place}/r.sock\n")
     words = ["run", str(manifest(place, "true"))]
     with (
         socket.socket(socket.AF_UNIX) as here,
         socket.socket(socket.AF_UNIX) as elsewhere,
         open(place / lock_name, "w") as lock,
-        subprocess.Popen([place / comm], stdin=subprocess.PIPE, stdout=lock) as other,
+        subprocess.Popen([place / comm, *SLEEPER, f"unix://{place}/r.sock"], stdin=PIPE, stdout=lock) as other,
     ):
         here.bind(f"{place}/r.sock")
         here.listen()

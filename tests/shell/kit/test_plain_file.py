@@ -175,6 +175,7 @@ THE_SYSTEMS = {
     "host/cgroup_removal.py",
     "host/cgroups.py",
     "host/examination.py",
+    "host/processes.py",
     "host/mounts.py",
     "host/node.py",
     "host/own_process.py",
