@@ -134,7 +134,7 @@ def test_it_stops_at_the_first_that_does_not_and_names_what_was_not_run(tmp_path
 
     assert 2 == done.returncode
     told = table(done.stdout)
-    assert "FAILED with 2" == told["tests, as the README says"]
+    assert "FAILED with 2" == told["tests, as CONTRIBUTING says"]
     assert ["not run"] * 5 == [told[name] for name in LATER]
     assert ("held", "does not hold") == (told["nothing is left behind"], told["all of it"])
 
@@ -157,7 +157,7 @@ def test_who_ends_it_ends_the_stage_in_good_order_and_it_does_not_hold(
     assert (tmp_path / "bye").exists()
     assert not lives(pid)
     told = table(out)
-    assert "cut short" == told["tests, as the README says"]
+    assert "cut short" == told["tests, as CONTRIBUTING says"]
     assert ["not run"] * 5 == [told[name] for name in LATER]
     assert ("held", "does not hold") == (told["nothing is left behind"], told["all of it"]), out
 
