@@ -130,7 +130,8 @@ def test_pods_end_with_their_hooks_and_grace_and_only_those_that_may_run_again(h
         assert "DeadlineExceeded" == here.pod("late")["status"]["reason"]
         stopped(agent)
     said_once = here.trace.read_text().splitlines()
-    assert [1, 1, 1] == [said_once.count(word) for word in ("once", "cut", "late")]
+    assert [1, 1] == [said_once.count(word) for word in ("once", "cut")]
+    assert said_once.count("late") <= 1  # its deadline may pass before its container has started
 
 
 def test_containers_of_a_killed_agent_count_as_killed_and_a_new_pod_begins_anew(here: Place) -> None:
