@@ -29,6 +29,7 @@ from trikubelet.server.node_figures import NodeFigures, Setup, Tally
 from trikubelet.server.node_view import (
     LogPlace,
     ManifestFault,
+    ManifestNote,
     NodeNote,
     NoSuchPod,
     NotShown,
@@ -74,6 +75,7 @@ class FakeView:
     shown: list[k8s.Pod] = field(default_factory=list)
     told: list[k8s.Event] = field(default_factory=list)
     wrong: list[ManifestFault] = field(default_factory=list)
+    brought: list[ManifestNote] = field(default_factory=list)
     worked: list[PodWork] = field(default_factory=list)
     logs: dict[tuple[str, str, str, bool], str] = field(default_factory=dict)
     runs: RunningContainer = field(default_factory=lambda: RunningContainer("app", tty=False))
@@ -94,6 +96,9 @@ class FakeView:
 
     def faults(self) -> list[ManifestFault]:
         return self.wrong
+
+    def manifests(self) -> list[ManifestNote]:
+        return self.brought
 
     def work(self) -> list[PodWork]:
         return self.worked

@@ -21,7 +21,9 @@ from trikubelet.server.node_figures import NodeFigures, Setup
 from trikubelet.server.node_view import (
     LogPlace,
     ManifestFault,
+    ManifestNote,
     NodeNote,
+    ObjectNote,
     PodWork,
     RunningContainer,
 )
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from trikubelet.app.member import MemberTask
     from trikubelet.app.node import Node
     from trikubelet.core.file_source import FileState
+    from trikubelet.core.manifest.objects import ManifestObject
     from trikubelet.core.pleg_pod import UninspectedPod
     from trikubelet.kit.call_figures import CallFigures
     from trikubelet.kit.distribution import Distribution
@@ -142,6 +145,17 @@ class View:
             ]
         return found
 
+    def manifests(self) -> Sequence[ManifestNote]:
+        """What each manifest brings, in the order of their sources."""
+        return [
+            ManifestNote(
+                printable(source),
+                tuple(pod.metadata.uid for pod in state.pods),
+                tuple(map(_object_note, state.objects)),
+            )
+            for source, state in sorted(self._manifests().items())
+        ]
+
     def work(self) -> Sequence[PodWork]:
         """What the agent is doing, pod by pod."""
         now = trio.current_time()
@@ -230,3 +244,18 @@ class View:
 
     def __repr__(self) -> str:
         return f"<View of {self._node_name}: {self._pods!r}>"
+
+
+def _object_note(held: ManifestObject) -> ObjectNote:
+    """An object without its values."""
+    more = held.binary_data if isinstance(held, k8s.ConfigMap) else held.string_data
+    meta = held.metadata
+    return ObjectNote(
+        type(held).__name__,
+        meta.namespace,
+        meta.name,
+        tuple(sorted({*held.data, *more})),
+        held.type if isinstance(held, k8s.Secret) else "",
+        bool(held.immutable),
+        dict(meta.labels),
+    )

@@ -24,7 +24,7 @@ from trikubelet.model.faults import nearest
 from trikubelet.model.k8s import Event, Node, Pod
 from trikubelet.model.summary import Summary
 from trikubelet.server.agent_view import ConfigNote, ImageNote
-from trikubelet.server.node_view import SOCKET_NAME, ManifestFault, NodeNote, PodWork
+from trikubelet.server.node_view import SOCKET_NAME, ManifestFault, ManifestNote, NodeNote, PodWork
 
 if TYPE_CHECKING:
     import argparse
@@ -78,6 +78,12 @@ class Faults(msgspec.Struct, frozen=True):
     """What ``/faults`` answers."""
 
     faults: tuple[ManifestFault, ...]
+
+
+class Manifests(msgspec.Struct, frozen=True):
+    """What ``/manifests`` answers."""
+
+    manifests: tuple[ManifestNote, ...]
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -202,6 +208,11 @@ async def restart(agent: AgentClient, namespace: str, name: str, container: str)
 async def faults(agent: AgentClient) -> tuple[ManifestFault, ...]:
     """What is wrong with the manifests."""
     return decode(await agent.get("/faults"), Faults).faults
+
+
+async def manifests(agent: AgentClient) -> tuple[ManifestNote, ...]:
+    """What each manifest brings."""
+    return decode(await agent.get("/manifests"), Manifests).manifests
 
 
 async def node(agent: AgentClient) -> NodeNote:

@@ -23,6 +23,8 @@ HINTS: Final = {
     **dict.fromkeys(("ev", "event", "events"), "use `trikubelet get events`"),
     **dict.fromkeys(("image", "images"), _GET_IMAGES),
     **dict.fromkeys(("volume", "volumes"), "use `trikubelet get volumes`"),
+    **dict.fromkeys(("configmap", "configmaps", "cm"), "use `trikubelet get configmaps`"),
+    **dict.fromkeys(("secret", "secrets"), "use `trikubelet get secrets`"),
     **dict.fromkeys(("status", "info", "health", "check", "diagnose"), _STATUS),
     **dict.fromkeys(("create", "up", "add", "deploy", "play", "kube", "replace", "update"), _APPLY),
     **dict.fromkeys(("rm", "remove", "down", "kill", "terminate"), _DELETE),
@@ -45,7 +47,7 @@ HINTS: Final = {
     **dict.fromkeys(("agent", "server", "serve", "daemon", "kubelet", "init"), _AGENT),
     **dict.fromkeys(("cordon", "uncordon", "drain", "taint", "auth", "certificate", "cluster-info"), _CLUSTER),
     "join": "write `trikubelet --bootstrap-kubeconfig=FILE --kubeconfig=FILE`; see docs/joining.md",
-    "api-resources": "there are pods, nodes, events, images and volumes",
+    "api-resources": "there are pods, nodes, events, images, volumes, configmaps and secrets",
     "uninstall": "use `trikubelet reset`, which stops and removes all pods, and then remove the package",
 }
 """What to do instead of a command of that name."""

@@ -14,6 +14,8 @@ KIND_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "event": ("events", "event", "ev"),
     "image": ("images", "image"),
     "volume": ("volumes", "volume"),
+    "configmap": ("configmaps", "configmap", "cm"),
+    "secret": ("secrets", "secret"),
 }
 """All names of each kind, by the one that ``-o name`` prints; the plural first."""
 POD_KIND_NAMES: Final = KIND_NAMES["pod"]

@@ -18,6 +18,8 @@ from trikubelet.cli.kind_names import KIND_NAMES
 from trikubelet.cli.options import DEFAULT_NAMESPACE
 from trikubelet.core.kubectl import event_row, node_row, pod_row
 from trikubelet.core.kubectl.fields import EVENT_FIELDS, NODE_FIELDS, POD_FIELDS
+from trikubelet.core.kubectl.words import NONE
+from trikubelet.core.object_users import users
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from trikubelet.cli.client import AgentClient
     from trikubelet.core.kubectl.fields import Fields
     from trikubelet.model.k8s import Event, Pod, Volume
+    from trikubelet.server.node_view import ObjectNote
+
+
+FEW: Final = 3
+"""Names that a cell lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +125,47 @@ def _listed_volume(pod: Pod, volume: Volume, states: Mapping[str, str]) -> Liste
     return Listed(name, cells, whole, meta.namespace, meta.labels, (volume.name,), f"{PODS.name}/{meta.name}")
 
 
+async def _configmaps(agent: AgentClient) -> Sequence[Listed]:
+    return await _objects(agent, "ConfigMap")
+
+
+async def _secrets(agent: AgentClient) -> Sequence[Listed]:
+    return await _objects(agent, "Secret")
+
+
+async def _objects(agent: AgentClient, kind: str) -> Sequence[Listed]:
+    """The objects of one kind that manifests bring, with the pods that read them."""
+    manifests, pods = await asking.manifests(agent), await asking.pods(agent)
+    return [
+        _listed_object(one, manifest.source, [*users(pods, one.kind, one.namespace, one.name)])
+        for manifest in manifests
+        for one in manifest.objects
+        if one.kind == kind
+    ]
+
+
+def _listed_object(one: ObjectNote, source: str, used_by: Sequence[str]) -> Listed:
+    # No kind that can be applied: without the values it would replace the object by an empty one.
+    whole: dict[str, Any] = {
+        "kind": f"{one.kind}Summary",
+        "metadata": {"name": one.name, "namespace": one.namespace, "labels": one.labels},
+        "keys": one.keys,
+        "immutable": one.immutable,
+        "usedBy": used_by,
+        "manifest": source,
+    }
+    if one.type:
+        whole["type"] = one.type
+    cells = (one.name, *([one.type] if one.type else []), _few(one.keys), _few(used_by), source)
+    return Listed(one.name, cells, whole, one.namespace, one.labels)
+
+
+def _few(names: Sequence[str]) -> str:
+    """``a,b,c + 2 more...``, as kubectl shortens lists in a table."""
+    more = f" + {len(names) - FEW} more..." if len(names) > FEW else ""
+    return f"{','.join(names[:FEW])}{more}" or NONE
+
+
 PODS: Final = Kind(
     "pod", KIND_NAMES["pod"], pod_row.COLUMNS, _pods, pod_row.WIDE_COLUMNS, namespaced=True, fields=POD_FIELDS
 )
@@ -136,6 +184,8 @@ KINDS: Final = (
     EVENTS,
     Kind("image", KIND_NAMES["image"], ("REPOSITORY", "TAG", "IMAGE ID", "SIZE"), _images, ("PINNED",)),
     Kind("volume", KIND_NAMES["volume"], ("POD", "NAME", "KIND", "STATE"), _volumes, namespaced=True),
+    Kind("configmap", KIND_NAMES["configmap"], ("NAME", "KEYS", "USED BY", "MANIFEST"), _configmaps, namespaced=True),
+    Kind("secret", KIND_NAMES["secret"], ("NAME", "TYPE", "KEYS", "USED BY", "MANIFEST"), _secrets, namespaced=True),
 )
 
 

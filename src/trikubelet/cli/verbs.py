@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from trikubelet.cli.arguments import Parser
 
 VERBS: Final = {
-    "get": "list pods, the node, events, images or volumes",
-    "describe": "show everything about a pod, the node, an event, an image or a volume",
+    "get": "list pods, the node, events, images, volumes, configmaps or secrets",
+    "describe": "show everything about a pod, the node, an event, an image, a volume, a configmap or a secret",
     "logs": "print the logs of a container",
     "wait": "wait until pods are ready, have ended or are gone",
     "apply": "add or replace manifests, which the agent then runs",

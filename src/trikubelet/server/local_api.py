@@ -4,6 +4,7 @@
     GET /pods[?watch=1]                   a PodList; watched: JSON lines {"type": ADDED|MODIFIED|DELETED, "object": Pod}
     GET /events                           an EventList
     GET /faults                           what is wrong with the manifests
+    GET /manifests                        what each manifest brings: pods, and ConfigMaps and Secrets without values
     GET /node                             its name, and why it cannot do its work, if it cannot
     GET /nodes                            a NodeList of this node
     GET /images                           what the runtime has
@@ -101,6 +102,7 @@ class LocalApi:
             "/pods": ("GET", self._pods),
             "/events": ("GET", self._events),
             "/faults": ("GET", self._faults),
+            "/manifests": ("GET", self._manifests),
             "/node": ("GET", self._node),
             "/nodes": ("GET", self._nodes),
             "/images": ("GET", self._images),
@@ -154,6 +156,9 @@ class LocalApi:
 
     async def _faults(self, _: Request) -> Response:
         return json({"faults": self._view.faults()})
+
+    async def _manifests(self, _: Request) -> Response:
+        return json({"manifests": self._view.manifests()})
 
     async def _node(self, _: Request) -> Response:
         return json(self._view.node())

@@ -45,6 +45,27 @@ class ManifestFault(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
         return one_line(self.source, self.line, self.path, self.problem, self.remedy)
 
 
+class ObjectNote(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A ConfigMap or Secret of a manifest, without its values: also those of a ConfigMap may be confidential. It has no
+    annotations, because kubectl keeps values in one of them. ``keys`` are those of all its values."""
+
+    kind: str
+    namespace: str
+    name: str
+    keys: tuple[str, ...] = ()
+    type: str = ""
+    immutable: bool = False
+    labels: dict[str, str] = {}
+
+
+class ManifestNote(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What one manifest brings. ``source`` is its path or URL, ``pods`` are the UIDs of its pods."""
+
+    source: str
+    pods: tuple[str, ...] = ()
+    objects: tuple[ObjectNote, ...] = ()
+
+
 class PodWork(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What the agent is doing about one pod. ``state`` is the worker's (Syncing, Terminating, …), ``syncs`` counts
     those begun, ``failures`` those that failed, ``busy_seconds`` how long the one under way has taken. A pod that PLEG
@@ -112,6 +133,10 @@ class NodeView(Protocol):
 
     def faults(self) -> Sequence[ManifestFault]:
         """What is wrong with the manifests now."""
+        ...
+
+    def manifests(self) -> Sequence[ManifestNote]:
+        """What each manifest brings, in the order of their sources."""
         ...
 
     def work(self) -> Sequence[PodWork]:

@@ -17,10 +17,11 @@ from trikubelet.core.lifecycle import Finished, StopReason, Terminating
 from trikubelet.core.pleg_pod import UninspectedPod
 from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.httpd.messages import json
+from trikubelet.model import k8s
 from trikubelet.model.faults import Fault
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
 from trikubelet.pleg.cache import PodCache
-from trikubelet.server.node_view import NodeNote, NoSuchPod, NotShown, RunningContainer
+from trikubelet.server.node_view import ManifestNote, NodeNote, NoSuchPod, NotShown, ObjectNote, RunningContainer
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.status.memory import PodStatuses
 from trikubelet.status.recorder import EventRecorder
@@ -339,6 +340,28 @@ async def test_faults_name_the_pods_that_go_on_running(autojump_clock: MockClock
 
     assert ["/m/a.yaml:3: spec.x: unknown field (remove it)", "/m/b.yaml:1: is no YAML"] == list(map(str, faults))
     assert [("default/web",), ()] == [fault.running for fault in faults]
+
+
+async def test_manifests_bring_pods_and_objects_without_values(autojump_clock: MockClock) -> None:
+    meta = k8s.ObjectMeta(name="top", namespace="default", labels={"a": "b"}, annotations={"last": "hunter2"})
+    secret = k8s.Secret(metadata=meta, data={"pw": "aHVudGVyMg=="}, string_data={"user": "hunter2"}, type="Opaque")
+    settings = k8s.ConfigMap(metadata=meta, data={"x": "hunter2"}, binary_data={"b": "aHVudGVyMg=="}, immutable=True)
+    files = {"/m/b.yaml": FileState(objects=(secret, settings)), "/m/\udcff.yaml": FileState((pod("web", uid="u"),))}
+    async with Bench().agent() as node:
+        notes = View(node, VirtualClock(), "n", "/logs", lambda: files).manifests()
+
+    assert [
+        ManifestNote(
+            "/m/b.yaml",
+            (),
+            (
+                ObjectNote("Secret", "default", "top", ("pw", "user"), "Opaque", False, {"a": "b"}),
+                ObjectNote("ConfigMap", "default", "top", ("b", "x"), "", True, {"a": "b"}),
+            ),
+        ),
+        ManifestNote(r"/m/\udcff.yaml", ("u",)),
+    ] == notes
+    assert b"hunter2" not in json({"manifests": notes}).body
 
 
 async def test_a_fault_of_a_file_that_nobody_can_spell_can_be_sent(autojump_clock: MockClock) -> None:

@@ -254,7 +254,7 @@ def test_pods_are_deleted_by_either_name_and_by_file(tmp_path: Path, there: Path
     assert {} == files(there)
 
 
-@pytest.mark.parametrize("words", ["node vm", "no vm", "node/vm", "web-n1 event/x"])
+@pytest.mark.parametrize("words", ["node vm", "no vm", "node/vm", "web-n1 event/x", "cm words", "secret/door"])
 def test_only_pods_are_deleted_by_name(there: Path, say: Spoken, words: str) -> None:
     write(there / "web.yaml", manifest("web", "node"))
 

@@ -24,7 +24,7 @@ case "$*" in
 *) echo "not understood: $*" ;;
 esac
 """
-KINDS = {"pods", "nodes", "events", "images", "volumes"}
+KINDS = {"pods", "nodes", "events", "images", "volumes", "configmaps", "secrets"}
 PODS = {"web-n1", "api-n1"}
 FORMS = {"wide", "json", "yaml", "name", "jsonpath=", "custom-columns="}
 GOALS = {"condition=", "phase=", "jsonpath=", "create", "delete"}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.cli import asking, manifests
 from trikubelet.cli.failed import Misunderstood
+from trikubelet.cli.kind_names import KIND_NAMES
 from trikubelet.cli.kinds import PODS, kind_of
 from trikubelet.cli.manifest_directory import names_in
 from trikubelet.cli.words.delete import parser
@@ -45,6 +46,9 @@ def _refuse_other_kinds(words: Sequence[str]) -> None:
         raise Misunderstood(f'only pods can be deleted by name, and "{other}" is no kind of thing')
     kinds += words[:1] if len(words) > 1 else []
     if other := next((word for word in kinds if kind_of(word) not in (None, PODS)), None):
+        if other in (*KIND_NAMES["configmap"], *KIND_NAMES["secret"]):
+            how = f"use `trikubelet delete -f FILE`; `trikubelet get {other}` lists the files"
+            raise Misunderstood(f"only pods can be deleted by name: {how}")
         raise Misunderstood(
             f'only pods can be deleted by name, and "{other}" is another kind of thing (a pod of that name: '
             f"trikubelet delete pod {other} …)"

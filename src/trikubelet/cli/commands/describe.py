@@ -15,6 +15,7 @@ from trikubelet.cli import asking, blocking
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.describe.event import describe_event
 from trikubelet.cli.describe.image import describe_image
+from trikubelet.cli.describe.manifest_object import describe_object
 from trikubelet.cli.describe.node import describe_node
 from trikubelet.cli.describe.pods import describe_pods
 from trikubelet.cli.describe.volume import describe_pod_volume
@@ -101,10 +102,16 @@ async def _volumes(agent: AgentClient, chosen: Sequence[Listed]) -> list[list[st
     return described
 
 
+async def _objects(_: AgentClient, chosen: Sequence[Listed]) -> list[list[str]]:
+    return [describe_object(one.whole) for one in chosen]
+
+
 _DESCRIBED: Final[Mapping[str, Described]] = {
     "pod": _pods,
     "node": _nodes,
     "event": _events,
     "image": _images,
     "volume": _volumes,
+    "configmap": _objects,
+    "secret": _objects,
 }

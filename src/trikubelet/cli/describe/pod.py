@@ -27,13 +27,14 @@ _ENDED: Final = ("Succeeded", "Failed")
 def describe_pod(
     pod: k8s.Pod,
     events: Sequence[k8s.Event],
+    manifest: str,
     faults: Sequence[ManifestFault],
     work: PodWork | None,
     problems: Sequence[str],
     now_ns: int,
 ) -> list[str]:
-    """The lines. ``events`` are this pod's, last seen longest ago first; ``faults`` those of its manifest; ``problems``
-    why its node cannot do its work."""
+    """The lines. ``events`` are this pod's, last seen longest ago first; ``manifest`` is the path or URL that it comes
+    from, if any; ``faults`` are those of its manifest; ``problems`` why its node cannot do its work."""
     out = Layout()
     status = pod.status or k8s.PodStatus()
     _head(out, pod, status, now_ns)
@@ -45,7 +46,7 @@ def describe_pod(
     _conditions(out, status)
     _volumes(out, pod, {} if work is None else work.volumes)
     _tail(out, pod, status)
-    _manifest(out, faults)
+    _manifest(out, manifest, faults)
     _work(out, work)
     if problems and status.phase not in _ENDED:
         out.title(0, "Node Problems")
@@ -157,10 +158,12 @@ def _toleration(one: k8s.Toleration) -> str:
     return text + (f" for {one.toleration_seconds}s" if one.toleration_seconds is not None else "")
 
 
-def _manifest(out: Layout, faults: Sequence[ManifestFault]) -> None:
+def _manifest(out: Layout, manifest: str, faults: Sequence[ManifestFault]) -> None:
+    if manifest:
+        out.field(0, "Manifest", manifest)
     if not faults:
         return
-    out.title(0, "Manifest")
+    out.title(0, "Manifest Problems")
     out.texts(1, ["The last good version of this pod keeps running: its manifest now has faults.", *map(str, faults)])
 
 

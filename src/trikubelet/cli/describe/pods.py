@@ -18,10 +18,12 @@ async def describe_pods(agent: AgentClient, pods: Iterable[Pod]) -> list[list[st
     """The lines about each pod. Raises CommandFailed."""
     faults = await asking.faults(agent)
     events, work, problems = await asking.events(agent), await asking.work(agent), (await asking.node(agent)).problems
+    manifests = {uid: one.source for one in await asking.manifests(agent) for uid in one.pods}
     described = []
     for pod in pods:
         meta = pod.metadata
         about = [event for event in events if event.involved_object.uid == meta.uid]
         wrong = [fault for fault in faults if f"{meta.namespace}/{meta.name}" in fault.running]
-        described.append(describe_pod(pod, about, wrong, work.get(meta.uid), problems, asking.now_ns()))
+        source = manifests.get(meta.uid, "")
+        described.append(describe_pod(pod, about, source, wrong, work.get(meta.uid), problems, asking.now_ns()))
     return described

@@ -11,7 +11,8 @@ def parser() -> Parser:
     """The arguments of ``describe``."""
     made = Parser(
         "describe",
-        "Show everything that is known about pods, the node, events, images or volumes, with events and problems.",
+        "Show everything that is known about pods, the node, events, images, volumes, and "
+        "ConfigMaps and Secrets of manifests (without their values).",
         [
             ("Show why a pod is not ready", "trikubelet describe pod web-node1"),
             ("Show the pods whose names begin with web", "trikubelet describe pods web"),
@@ -20,7 +21,8 @@ def parser() -> Parser:
     )
     add_things_arguments(
         made,
-        "what to describe: pods, nodes, events, images or volumes; several with commas (pods,nodes), or KIND/NAME",
+        "what to describe: pods, nodes, events, images, volumes, configmaps or secrets; "
+        "several with commas (pods,nodes), or KIND/NAME",
         "only these: a name, or the beginning of one (default: all)",
     )
     add_selection_options(made)

@@ -11,19 +11,22 @@ def parser() -> Parser:
     """The arguments of ``get``."""
     made = Parser(
         "get",
-        "List pods, the node, events, images or volumes of this node, or print them as API objects.",
+        "List pods, the node, events, images, volumes, and the ConfigMaps and Secrets of manifests (names and keys, "
+        "never values), or print them as objects.",
         [
             ("List the pods of the default namespace", "trikubelet get pods"),
             ("List the pods of every namespace, with addresses", "trikubelet get pods -A -o wide"),
             ("Print one pod as YAML", "trikubelet get pod web-node1 -o yaml"),
             ("Print the phase of a pod", "trikubelet get pod web-node1 -o jsonpath={.status.phase}"),
+            ("List the ConfigMaps of manifests, and the pods that use them", "trikubelet get configmaps"),
             ("List the warnings about one pod", "trikubelet get events --for=pod/web-node1"),
             ("Follow the pods that have a label", "trikubelet get pods -l app=web --watch"),
         ],
     )
     add_things_arguments(
         made,
-        "what to list: pods, nodes, events, images or volumes; several with commas (pods,nodes), or KIND/NAME",
+        "what to list: pods, nodes, events, images, volumes, configmaps or secrets; "
+        "several with commas (pods,nodes), or KIND/NAME",
         "only these; events and volumes also by the name of their pod",
     )
     made.add_argument(
