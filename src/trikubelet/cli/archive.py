@@ -138,21 +138,25 @@ def _mode(mode: int) -> int:
     return (mode & (0o755 if mode & 0o100 else 0o644)) | 0o600
 
 
-def pour(read_end: int, path: str) -> bool:
-    """Write the file that the pipe brings to a device or a pipe, which stays as it is otherwise; whether it brings
-    one. Raises CommandFailed when it is no archive or no file, and OSError."""
+def pour(read_end: int, path: str | int) -> bool:
+    """Write the file that the pipe brings to a device or a pipe, which stays as it is otherwise, or to a descriptor,
+    which stays open; whether it brings one. Raises CommandFailed when it is no archive or no file, and OSError."""
 
     def take(members: Members) -> bool:
         if (member := next(iter(members), None)) is None:
             return False
         if member.kind is not Kind.FILE:
-            raise CommandFailed(f"{in_a_cell(shortened(member.name))} is no file, and {path} no directory")
-        with open(path, "wb", buffering=0) as there:
+            raise CommandFailed(f"{in_a_cell(shortened(member.name))} is no file, and {_shown(path)} no directory")
+        with open(path, "wb", buffering=0, closefd=isinstance(path, str)) as there:
             for part in members.content():
                 write_all(there.fileno(), part)
         return True
 
     return _read(read_end, take)
+
+
+def _shown(path: str | int) -> str:
+    return path if isinstance(path, str) else "standard output"
 
 
 def write_all(descriptor: int, said: bytes) -> None:

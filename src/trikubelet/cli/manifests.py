@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING
 from trikubelet.cli import asking, blocking
 from trikubelet.cli.client import AgentSilent, NoAgent
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.cli.manifest_directory import Given, ManifestDirectory, locked
+from trikubelet.cli.manifest_directory import ManifestDirectory, locked
 from trikubelet.cli.manifest_outcomes import outcome_lines
 from trikubelet.cli.manifest_steps import carry_out
 from trikubelet.cli.terminal import in_a_cell
-from trikubelet.cli.validate import SEEN, STDIN, bare_directories, files_of, read, report
-from trikubelet.core.manifest import load_manifest
-from trikubelet.model.faults import Fault
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection, Iterator, Sequence
 
     from trikubelet.cli.manifest_steps import Step
+    from trikubelet.model.faults import Fault
 
 
 def directory(args: argparse.Namespace) -> tuple[str, str]:
@@ -50,26 +48,6 @@ def opened(place: str, node: str) -> Iterator[ManifestDirectory]:
             yield ManifestDirectory(place, node)
     except TimeoutError as error:
         raise CommandFailed(f"{error}: try again") from error
-
-
-def given(paths: Sequence[str], node: str) -> list[Given]:
-    """Manifests without a fault. Raises CommandFailed with every fault of every file, and for a directory that has no
-    manifest, which is hardly the one that was meant."""
-    if bare := [*bare_directories(paths)]:
-        raise CommandFailed(f"no manifest in {', '.join(bare)}")
-    found: list[Given] = []
-    faults: list[Fault] = []
-    for path in files_of(paths):
-        text = read(path)
-        if isinstance(text, Fault):
-            faults.append(text)
-        else:
-            source = "<stdin>" if path == STDIN else path
-            found.append(Given(path, text, load_manifest(text, source, node, SEEN)))
-    lines, code = report([*faults, *(one.loaded for one in found)])
-    if code:
-        raise CommandFailed("\n".join(lines))
-    return found
 
 
 def name_among(known: Collection[str], pod: str, node: str, namespace: str) -> str:

@@ -63,6 +63,21 @@ def add_directory_options(parser: argparse.ArgumentParser) -> None:
     add_agent_options(parser)
 
 
+def add_filename_options(parser: argparse.ArgumentParser, what: str, *, required: bool) -> None:
+    """``-f`` and ``-R``. ``what`` begins the help of ``-f``."""
+    parser.add_argument(
+        "-f",
+        "--filename",
+        action="append",
+        required=required,
+        default=None if required else [],
+        metavar="FILE",
+        help=f"{what}: a file, a URL, - for standard input, or a directory, of which the files that end with .yaml, "
+        ".yml or .json count; may be repeated",
+    )
+    parser.add_argument("-R", "--recursive", action="store_true", help="also use subdirectories of directories")
+
+
 def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
     """``--dry-run``, which becomes True or False."""
     parser.add_argument(

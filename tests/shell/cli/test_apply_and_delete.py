@@ -342,4 +342,10 @@ def test_a_directory_without_a_manifest_is_not_taken_for_the_one_that_was_meant(
 ) -> None:
     (tmp_path / "bare").mkdir()
 
-    assert (1, "", f"error: no manifest in {tmp_path}/bare\n") == say(verb, "-f", f"{tmp_path}/bare")
+    (tmp_path / "bare" / "web").write_text(manifest("web"))
+    (tmp_path / "bare" / "sub").mkdir()
+
+    code, out, err = say(verb, "-f", f"{tmp_path}/bare")
+    assert (1, "") == (code, out)
+    assert f"error: no manifest in {tmp_path}/bare (files that end with .yaml, .yml or .json count, and -R " in err
+    assert (1, "") == say(verb, "-R", "-f", f"{tmp_path}/bare")[:2]

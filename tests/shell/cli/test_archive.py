@@ -155,7 +155,18 @@ def test_a_pipe_or_device_is_written_to_and_stays_as_it_is(tmp_path: Path) -> No
     os.close(reading)
 
 
+def test_file_is_written_to_a_descriptor_that_stays_open(tmp_path: Path) -> None:
+    with open(tmp_path / "out", "ab", buffering=0) as out:
+        out.write(b"before,")
+        pour(sent(member("etc/hostname")), out.fileno())
+        out.write(b",after")
+
+    assert b"before,etc/hostname,after" == (tmp_path / "out").read_bytes()
+
+
 def test_a_directory_is_not_written_to_a_device() -> None:
+    with pytest.raises(CommandFailed, match="etc is no file, and standard output no directory"):
+        pour(sent(member("etc", tarfile.DIRTYPE)), 1)
     with pytest.raises(CommandFailed, match="etc is no file, and /dev/null no directory"):
         pour(sent(member("etc", tarfile.DIRTYPE)), "/dev/null")
 

@@ -153,6 +153,10 @@ async def test_files_are_copied_in_and_out_and_nothing_leaves_its_place(place: P
         assert (0, b"") == await copy(f"web-n1:{there}/here", str(place / "back"))
         assert much == (place / "back/deep/a").read_bytes()
 
+        done = await said(place, "cp", "-c", "main", f"web-n1:{there}/here/b", "-")
+        assert (0, b"b", b"") == (done.returncode, done.stdout, done.stderr)
+        code, err = await copy("-", f"web-n1:{there}/x")
+        assert (2, True) == (code, b"cp reads no standard input" in err)
         code, err = await copy(f"web-n1:{there}/none", str(place / "d"))
         assert (1, True) == (code, b"none: Cannot stat" in err)
         code, err = await copy(str(here / "b"), "web-n1:/proc/none/b")

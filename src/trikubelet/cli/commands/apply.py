@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from trikubelet.cli import manifests
+from trikubelet.cli.given_manifests import given_manifests
 from trikubelet.cli.words.apply import parser
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def run(argv: Sequence[str]) -> int:
     """Carry out ``apply``; the exit code. Raises CommandFailed and OSError."""
     args = parser().parse_args(argv)
     place, node = manifests.directory(args)
-    given = manifests.given(args.filename, node)
+    given = given_manifests(args.filename, node, recursive=args.recursive)
     if not args.dry_run:
         os.makedirs(place, exist_ok=True)
     with manifests.opened(place, node) as directory:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 import os
 import posixpath
+import sys
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import trio
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+STDOUT: Final = "-"
+"""Also a file may be called so: it is written ``./-``."""
 _BYTES = 32 * 1024
 
 
@@ -55,6 +58,8 @@ def run(argv: Sequence[str]) -> int:
         parser().error("one of the two must be in a pod, written POD:PATH, and the other here")
     if not (source.path and destination.path):
         parser().error("a path is missing")
+    if source.path == STDOUT and not source.pod:
+        parser().error("cp reads no standard input: use `trikubelet exec -i POD -- sh -c 'cat > FILE'`, or write ./-")
     interruptible.run(_fetch if source.pod else _send, args, source, destination)
     return 0
 
@@ -73,7 +78,9 @@ async def _fetch(args: argparse.Namespace, source: Place, destination: Place) ->
         finally:
             os.close(write_end)
 
-    if archive.is_special(destination.path):
+    if destination.path == STDOUT:
+        take = partial(archive.pour, read_end, sys.stdout.fileno())
+    elif archive.is_special(destination.path):
         take = partial(archive.pour, read_end, destination.path)
     else:
         take = partial(archive.unpack, read_end, into, name, renamed)

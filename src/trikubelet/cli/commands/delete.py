@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.cli import asking, manifests
 from trikubelet.cli.failed import Misunderstood
+from trikubelet.cli.given_manifests import given_manifests
 from trikubelet.cli.kind_names import KIND_NAMES
 from trikubelet.cli.kinds import PODS, kind_of
 from trikubelet.cli.manifest_directory import names_in
@@ -28,7 +29,7 @@ def run(argv: Sequence[str]) -> int:
         parser().error("what? give pods by name, or files by -f")
     place, node = manifests.directory(args)
     names: dict[str, str] = {}
-    for one in manifests.given(args.filename, node):
+    for one in given_manifests(args.filename, node, recursive=args.recursive):
         names |= names_in(one.loaded)
     with manifests.opened(place, node) as directory:
         known = {name for held in directory.held.values() for name in held}

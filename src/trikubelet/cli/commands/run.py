@@ -18,8 +18,8 @@ import trio
 
 from trikubelet.app.neighbours import agents_on, kubelets_on
 from trikubelet.app.supervise import reason_of
-from trikubelet.cli import manifests
 from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.given_manifests import given_manifests
 from trikubelet.cli.one_shot import Shot, run_shot, settings_of
 from trikubelet.cli.validate import load
 from trikubelet.cli.words.run import parser
@@ -74,7 +74,7 @@ def _start_log(verbosity: int) -> None:
 
 def _shot(args: argparse.Namespace, settings: Settings) -> Shot:
     """The pod, with its manifest where the agent inside will find it. Raises CommandFailed."""
-    found = manifests.given([args.file], settings.node_name)
+    found = given_manifests([args.file], settings.node_name, recursive=False)
     if len(found) != 1 or len(found[0].loaded.pods) != 1:
         count = sum(len(one.loaded.pods) for one in found)
         raise CommandFailed(f"{args.file}: there are {count} pods in it: give a file with one")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trikubelet.cli.arguments import Parser
-from trikubelet.cli.options import add_directory_options, add_dry_run_option
+from trikubelet.cli.options import add_directory_options, add_dry_run_option, add_filename_options
 
 
 def parser() -> Parser:
@@ -19,14 +19,7 @@ def parser() -> Parser:
             ("Read a manifest from standard input", "cat web.yaml | trikubelet apply -f -"),
         ],
     )
-    made.add_argument(
-        "-f",
-        "--filename",
-        action="append",
-        required=True,
-        metavar="FILE",
-        help="a manifest, a directory of manifests, or - for standard input; may be repeated",
-    )
+    add_filename_options(made, "manifests to apply", required=True)
     add_dry_run_option(made)
     add_directory_options(made)
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trikubelet.cli.arguments import Parser
-from trikubelet.cli.options import add_directory_options, add_dry_run_option, add_namespace_option
+from trikubelet.cli.options import add_directory_options, add_dry_run_option, add_filename_options, add_namespace_option
 
 
 def parser() -> Parser:
@@ -21,14 +21,7 @@ def parser() -> Parser:
     made.add_argument(
         "names", nargs="*", metavar="pod NAME", help="names of pods, as in their manifests or as `get pods` shows them"
     )
-    made.add_argument(
-        "-f",
-        "--filename",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="remove what this manifest or directory defines; - for standard input; may be repeated",
-    )
+    add_filename_options(made, "remove what these manifests define", required=False)
     add_namespace_option(made)
     add_dry_run_option(made)
     add_directory_options(made)
