@@ -128,9 +128,9 @@ def test_values_of_secrets_are_masked_wherever_they_stand(shown: list[str], befo
 def test_only_a_newline_ends_a_line() -> None:
     text = "# a\u2028b\x85c\n" + POD.format("a")
 
-    lines = diff_lines(text.encode(), text.replace("image: a", "image: b").encode(), ("a", "b"))
+    lines = diff_lines(text.encode(), text.replace("name: web", "name: api").encode(), ("a", "b"))
     assert " # a\u2028b\x85c\n" in lines
-    assert 6 == len([line for line in lines[3:] if line[0] in " +-"])
+    assert 7 == len([line for line in lines[3:] if line[0] in " +-"])
 
 
 def test_secret_that_only_one_version_has_is_masked() -> None:
