@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -67,7 +68,8 @@ def run_agent(argv: Sequence[str]) -> int:
         handler = _start_log(settings)
         found = compose.find_access(settings)
         with RootLock(settings.root_dir):
-            bind_to_runtime(settings.root_dir, settings.runtime.endpoint)
+            if note := bind_to_runtime(settings.root_dir, settings.runtime.endpoint):
+                settings = replace(settings, notes=(*settings.notes, note))
             # With --lock-file agents hand a node over: the next one starts beside the present one, and waits.
             shares = settings.shares_runtime or bool(settings.lock_file)
             with claimed_runtime(settings.runtime.endpoint, shares=shares):

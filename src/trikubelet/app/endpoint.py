@@ -1,20 +1,28 @@
-"""Which container runtime: the one that was named, else the first that is found, else the embedded one.
+"""Which container runtime: the configured one, else the recorded one, else one that answers, else the embedded one.
 
     --container-runtime-endpoint=unix:///…   that one, waited for if it is not there yet
     --container-runtime-endpoint=embedded:   the runtime inside the agent
     --container-runtime-endpoint=fake:       the simulated runtime inside the agent, which runs nothing
-    nothing named                            upstream's default socket; with --standalone, the first well-known socket
-                                             that exists, else the embedded runtime
+    none configured                          upstream's default socket; with --standalone, the runtime that the root
+                                             directory has recorded, else the first well-known socket that answers,
+                                             else the embedded runtime
 
-The choice is logged with its reason, because a node that silently runs something else than its operator thinks is worse
-than one that does not start.
+A recorded runtime is waited for, too: at boot, containerd may start after the agent. The choice is logged with its
+reason and with the sockets that were passed over, because a node that silently runs something else than its operator
+thinks is worse than one that does not start.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.cri.endpoint import connect_failure, socket_path
+from trikubelet.kit.unix_connection import connected
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 EMBEDDED: Final = "embedded:"
 FAKE: Final = "fake:"
@@ -26,30 +34,72 @@ WELL_KNOWN: Final = (DEFAULT, "unix:///run/crio/crio.sock", "unix:///run/cri-doc
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointChoice:
-    """An endpoint and why it was chosen, as one sentence."""
+class RuntimeRecord:
+    """The runtime that a root directory has recorded. ``has_pods``: pods of it are there."""
 
     endpoint: str
-    reason: str
+    root_dir: Path
+    has_pods: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointChoice:
+    """An endpoint and why it was chosen, as one sentence. ``passed_over``: the sockets that exist and were not taken,
+    each with its reason."""
+
+    endpoint: str
+    why: str
+    passed_over: tuple[str, ...] = ()
 
     @property
     def inside(self) -> bool:
-        """Whether it is a runtime inside the agent."""
+        """True if it is a runtime inside the agent."""
         return self.endpoint in INSIDE
 
+    @property
+    def reason(self) -> str:
+        """The choice for the log, with the sockets that were passed over."""
+        return f"{self.why} (passed over: {'; '.join(self.passed_over)})" if self.passed_over else self.why
 
-def choose_endpoint(named: str, *, standalone: bool, root: Path = Path("/")) -> EndpointChoice:
-    """The runtime to use. ``named``: what flags or files configure, or empty; ``root``: where sockets are looked
-    for."""
+
+def choose_endpoint(
+    named: str, *, standalone: bool, records: Sequence[RuntimeRecord] = (), root: Path = Path("/")
+) -> EndpointChoice:
+    """The runtime to use. ``named``: the configured endpoint, or empty; ``records``: those of the root directories that
+    the agent may have, the preferred one first; ``root``: where sockets are looked for."""
     if named:
         bare = named.rstrip("/")
         return EndpointChoice(bare if bare in INSIDE else named, f"{named}, as configured")
     if not standalone:
         return EndpointChoice(DEFAULT, f"{DEFAULT}, the default")
+    passed_over: dict[str, str] = {}
+    for record in records:
+        problem = _problem(record.endpoint, root)
+        if record.has_pods or not isinstance(problem, PermissionError):
+            return EndpointChoice(record.endpoint, f"{record.endpoint}, recorded in {record.root_dir}")
+        passed_over[record.endpoint] = _in_words(record.endpoint, problem)
     for endpoint in WELL_KNOWN:
-        if (root / endpoint.removeprefix("unix:///")).is_socket():
-            return EndpointChoice(endpoint, f"{endpoint}, because its socket exists")
-    return EndpointChoice(
-        EMBEDDED,
-        "the embedded one, because none is configured and no socket of containerd, CRI-O or cri-dockerd exists",
-    )
+        match _problem(endpoint, root):
+            case None | BlockingIOError():  # one whose queue is full is busy, and there
+                return EndpointChoice(endpoint, f"{endpoint}, because it answers", (*passed_over.values(),))
+            case FileNotFoundError() | NotADirectoryError():
+                pass
+            case problem:
+                passed_over[endpoint] = _in_words(endpoint, problem)
+    why = "the embedded one, because none is configured and no socket of containerd, CRI-O or cri-dockerd answers"
+    return EndpointChoice(EMBEDDED, why, (*passed_over.values(),))
+
+
+def _problem(endpoint: str, root: Path) -> OSError | None:
+    """Why no connection to the runtime can be made at this moment. None if one can, or if it is inside the agent."""
+    if endpoint in INSIDE:
+        return None
+    try:
+        connected(root / socket_path(endpoint).removeprefix("/")).close()
+    except OSError as error:
+        return error
+    return None
+
+
+def _in_words(endpoint: str, problem: OSError) -> str:
+    return connect_failure(socket_path(endpoint), problem)

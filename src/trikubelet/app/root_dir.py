@@ -1,7 +1,8 @@
 """Which runtime a root directory's pods run on: its endpoint is recorded beside them.
 
 An agent removes orphans, pods that no manifest has. On the root directory of pods on another runtime, which it cannot
-see, it would remove the volumes and logs of running containers. So an agent that finds such pods does not start.
+see, it would remove the volumes and logs of running containers. So an agent that finds such pods does not start. Pods
+of a runtime inside an agent are no such pods: they ended with their agent, and only their directories are left.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.app.endpoint import INSIDE
+from trikubelet.app.endpoint import FAKE, INSIDE, RuntimeRecord
 from trikubelet.app.paths import RUNTIME_RECORD
 from trikubelet.cri.endpoint import endpoint_at, socket_path
 from trikubelet.kit.plain_file import open_plain, put_plain
@@ -22,24 +23,29 @@ _RECORD_BYTES_MAX: Final = 8 * 1024
 """More than the path of a socket, however it is escaped."""
 
 
-def bind_to_runtime(root_dir: Path, endpoint: str) -> None:
-    """Record that the pods of this root directory run on that runtime. Raises StartFailed when it holds pods of another
-    one: ours of an earlier start, or, for an in-process runtime, of any agent."""
+def bind_to_runtime(root_dir: Path, endpoint: str) -> str:
+    """Record that the pods of this root directory run on that runtime. Return a line for the log, or nothing. Raises
+    StartFailed when it holds pods of another one: ours of an earlier start, or, for an in-process runtime, of any
+    agent."""
     try:
         ours = endpoint if endpoint in INSIDE else endpoint_at(socket_path(endpoint))
     except ValueError as error:
         raise StartFailed(f"containerRuntimeEndpoint: {error}") from error
     try:
         known = recorded_runtime(root_dir)
-        if _has_pods(root_dir) and known != ours:
-            _refuse(root_dir, known, ours)
         if known == ours:  # not written again: on a full disk that would keep out the agent that could evict its filler
-            return
+            return ""
+        changes = has_pods(root_dir)
+        if changes and known not in INSIDE:
+            _refuse(root_dir, known, ours)
         put_plain(root_dir / RUNTIME_RECORD, f"{ours}\n".encode(errors="surrogateescape"))
     except OSError as error:
         raise StartFailed(
             f"{error.filename or root_dir}: {error.strerror}; the root directory must be writable"
         ) from error
+    if changes and known in INSIDE:
+        return f"The pods in {root_dir} ended with their agent on {known}: on {ours} they start anew"
+    return ""
 
 
 def recorded_runtime(root_dir: Path) -> str:
@@ -50,6 +56,20 @@ def recorded_runtime(root_dir: Path) -> str:
             return record.read(_RECORD_BYTES_MAX).decode(errors="surrogateescape").strip()
     except FileNotFoundError:
         return ""
+
+
+def runtime_record(root_dir: Path) -> RuntimeRecord | None:
+    """The record that decides where no runtime is configured. None where there is none that an agent can start on: it
+    cannot be read, is damaged, or is of the simulated runtime, which only its name chooses."""
+    try:
+        endpoint = recorded_runtime(root_dir)
+        if endpoint not in INSIDE:
+            socket_path(endpoint)
+        if endpoint == FAKE:
+            return None
+        return RuntimeRecord(endpoint, root_dir, has_pods(root_dir))
+    except (OSError, ValueError):
+        return None
 
 
 def _refuse(root_dir: Path, known: str, ours: str) -> None:
@@ -65,6 +85,7 @@ def _refuse(root_dir: Path, known: str, ours: str) -> None:
         )
 
 
-def _has_pods(root_dir: Path) -> bool:
+def has_pods(root_dir: Path) -> bool:
+    """True if directories of pods are there. Raises OSError."""
     pods = root_dir / "pods"
     return pods.is_dir() and bool(os.listdir(pods))

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trikubelet.app.credential_plugins import find_plugins
-from trikubelet.app.endpoint import EndpointChoice, choose_endpoint
+from trikubelet.app.endpoint import INSIDE, EndpointChoice, choose_endpoint
 from trikubelet.app.flags import said_by_flags_alone
 from trikubelet.app.paths import Places, places_for
+from trikubelet.app.root_dir import runtime_record
 from trikubelet.app.served import NOT_SERVED, api_port, obstacles
 from trikubelet.core.configuration import Effective, as_written, combine
 from trikubelet.core.document import Document, parse_documents
@@ -31,8 +33,9 @@ from trikubelet.model.faults import Fault
 from trikubelet.model.names import canonical_ip, ip_problem, subdomain_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from trikubelet.app.endpoint import RuntimeRecord
     from trikubelet.app.flags import AgentFlags
     from trikubelet.model.credential_plugin import CredentialPlugin
     from trikubelet.model.kubelet_configuration import KubeletConfiguration
@@ -65,7 +68,7 @@ class Surroundings:
     environment: Mapping[str, str]
     hostname: str
     root: Path = Path("/")
-    """Where sockets of runtimes are looked for."""
+    """Where sockets of runtimes are looked for, and the records of root directories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +175,23 @@ def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
     if effective is None or faults:
         raise StartFailed("\n".join(map(str, faults)))
     named = effective.configuration.container_runtime_endpoint
-    runtime = choose_endpoint(named, standalone=flags.standalone, root=surroundings.root)
     root_dir = flags.root_dir and _absolute(flags.root_dir)
-    places = places_for(surroundings.uid, surroundings.environment, root_dir, inside=runtime.inside)
-    return _settings(flags, effective, runtime, places, node_name, plugins, notes)
+    places = partial(places_for, surroundings.uid, surroundings.environment, root_dir)
+    records = [] if named or not flags.standalone else _records(places, surroundings.root)
+    runtime = choose_endpoint(named, standalone=flags.standalone, records=records, root=surroundings.root)
+    return _settings(flags, effective, runtime, places(inside=runtime.inside), node_name, plugins, notes)
+
+
+def _records(places: Callable[..., Places], root: Path) -> list[RuntimeRecord]:
+    """The runtimes that the root directories have recorded which this agent may have. Root has another directory on the
+    embedded runtime; pods on a real one may still run, so its record comes first."""
+    found = []
+    for place in dict.fromkeys(places(inside=one) for one in (False, True)):
+        record = runtime_record(root / place.root_dir.relative_to("/"))
+        # An agent on that runtime must get the same root directory, or the record is of another agent.
+        if record is not None and places(inside=record.endpoint in INSIDE) == place:
+            found.append(record)
+    return found
 
 
 def _node_ip_faults(flags: AgentFlags, *, standalone: bool) -> Iterator[Fault]:

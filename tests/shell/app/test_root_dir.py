@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trikubelet.app import root_dir
-from trikubelet.app.root_dir import bind_to_runtime, recorded_runtime
+from trikubelet.app.root_dir import bind_to_runtime, recorded_runtime, runtime_record
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
@@ -50,13 +50,59 @@ def test_a_root_directory_without_pods_may_change_its_runtime(tmp_path: Path) ->
     bind_to_runtime(tmp_path, "embedded:")
 
 
-@pytest.mark.parametrize(("before", "now"), [("unix:///run/c.sock", "embedded:"), ("embedded:", "unix:///run/c.sock")])
+@pytest.mark.parametrize(
+    ("before", "now"), [("unix:///run/c.sock", "embedded:"), ("unix:///run/c.sock", "unix:///run/other.sock")]
+)
 def test_pods_of_another_runtime_are_not_touched(before: str, now: str, tmp_path: Path) -> None:
     bind_to_runtime(tmp_path, before)
     _pod(tmp_path)
     with pytest.raises(StartFailed, match=f"live on the container runtime {before}.*--root-dir"):
         bind_to_runtime(tmp_path, now)
     bind_to_runtime(tmp_path, before)
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("embedded:", "unix:///run/c.sock"),
+        ("fake:", "unix:///run/c.sock"),
+        ("fake:", "embedded:"),
+    ],
+)
+def test_pods_that_ended_with_their_agent_block_no_other_runtime_and_the_log_says_that_they_start_anew(
+    before: str, now: str, tmp_path: Path
+) -> None:
+    assert "" == bind_to_runtime(tmp_path, before)
+    _pod(tmp_path)
+
+    assert f"The pods in {tmp_path} ended with their agent on {before}: on {now} they start anew" == bind_to_runtime(
+        tmp_path, now
+    )
+    assert (now, "") == (recorded_runtime(tmp_path), bind_to_runtime(tmp_path, now))
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (b"unix:///run/c.sock\n", "unix:///run/c.sock"),
+        (b"embedded:\n", "embedded:"),
+        (b"fake:\n", None),
+        (b"\xd0\0", None),
+        (b"", None),
+        (None, None),
+    ],
+)
+def test_a_record_counts_if_an_agent_can_start_on_it(
+    written: bytes | None, expected: str | None, tmp_path: Path
+) -> None:
+    if written is not None:
+        (tmp_path / "runtime-endpoint").write_bytes(written)
+    _pod(tmp_path)
+
+    found = runtime_record(tmp_path)
+
+    assert expected == (found and found.endpoint)
+    assert found is None or (tmp_path, True) == (found.root_dir, found.has_pods)
 
 
 def test_the_embedded_runtime_takes_no_pods_of_a_kubelet_and_a_real_one_may_follow_it(tmp_path: Path) -> None:

@@ -143,6 +143,40 @@ def test_only_standalone_falls_back_to_the_embedded_runtime(tmp_path: Path) -> N
     assert DEFAULT == settings(surroundings=nothing_there).runtime.endpoint
 
 
+@pytest.mark.parametrize(
+    ("kubelets", "ours", "expected", "root_dir"),
+    [
+        ("", "", EMBEDDED, "/var/lib/trikubelet"),
+        ("unix:///run/c.sock", "", "unix:///run/c.sock", "/var/lib/kubelet"),
+        ("", "embedded:", EMBEDDED, "/var/lib/trikubelet"),
+        ("unix:///run/c.sock", "embedded:", "unix:///run/c.sock", "/var/lib/kubelet"),
+        ("embedded:", "unix:///run/c.sock", EMBEDDED, "/var/lib/trikubelet"),
+        ("fake:", "", EMBEDDED, "/var/lib/trikubelet"),
+    ],
+    ids=["none", "real", "embedded", "both", "of other agents", "simulated"],
+)
+def test_the_runtime_that_a_root_directory_has_recorded_is_taken_with_that_directory(
+    kubelets: str, ours: str, expected: str, root_dir: str, tmp_path: Path
+) -> None:
+    for name, endpoint in (("kubelet", kubelets), ("trikubelet", ours)):
+        (tmp_path / "var/lib" / name).mkdir(parents=True)
+        if endpoint:
+            (tmp_path / "var/lib" / name / "runtime-endpoint").write_text(endpoint)
+
+    made = settings("--standalone", surroundings=Surroundings(0, {}, "node", tmp_path))
+
+    assert (expected, Path(root_dir)) == (made.runtime.endpoint, made.root_dir)
+
+
+def test_a_configured_runtime_and_the_default_without_standalone_need_no_record(tmp_path: Path) -> None:
+    (tmp_path / "runtime-endpoint").write_text("embedded:")
+
+    root = f"--root-dir={tmp_path}"
+    assert EMBEDDED == settings("--standalone", root).runtime.endpoint
+    assert DEFAULT == settings(root).runtime.endpoint
+    assert "unix:///x" == settings("--standalone", root, "--container-runtime-endpoint=unix:///x").runtime.endpoint
+
+
 def test_without_a_home_the_user_is_told_what_is_missing() -> None:
     assert ["neither XDG_STATE_HOME nor HOME says where an ordinary user's files go; set HOME"] == faults_of(
         surroundings=Surroundings(1000, {}, "n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -22,6 +23,7 @@ import trio
 from shell.breadth import nest
 from shell.portkit import full_queue
 from shell.threadkit import AtOnce
+from trikubelet.app import endpoint
 from trikubelet.app.neighbours import agents_on
 from trikubelet.cli import one_shot
 from trikubelet.cli.commands import run as command
@@ -75,6 +77,28 @@ def test_its_directory_goes_however_deep_a_container_made_it(place: Path, monkey
 
     assert 0 == command.run([str(manifest(place, "true")), "--container-runtime-endpoint=embedded:"])
     assert [place / "pod.yaml"] == list(place.iterdir())
+
+
+def test_a_runtime_that_the_user_may_not_open_is_passed_over_with_a_word(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def ran(shot: Shot) -> int:
+        ran_on.append(shot.settings.runtime.endpoint)
+        await trio.lowlevel.checkpoint()
+        return 0
+
+    def refused(path: object) -> socket.socket:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    ran_on: list[str] = []
+    monkeypatch.setattr(endpoint, "connected", refused)
+    monkeypatch.setattr(command, "run_shot", ran)
+
+    assert 0 == command.run([str(manifest(place, "true"))])
+    assert [endpoint.EMBEDDED] == ran_on
+    told = capsys.readouterr().err
+    assert told.startswith("trikubelet: container runtime: the embedded one, because ")
+    assert "passed over: no permission for /run/containerd/containerd.sock" in told
 
 
 @pytest.mark.slow

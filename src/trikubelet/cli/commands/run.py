@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -46,6 +47,8 @@ def run(argv: Sequence[str]) -> int:
         settings = settings_of(root, args.endpoint)
         is_inside = settings.runtime.inside
         shot = _shot(args, settings)
+        if settings.runtime.passed_over:  # the user may expect the pod on that runtime, with its images
+            print(f"trikubelet: container runtime: {settings.runtime.reason}", file=sys.stderr)
         if not is_inside:
             trio.run(_refuse_without_a_runtime, settings.runtime.endpoint)
             _refuse_beside_others(settings.runtime.endpoint)
