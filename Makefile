@@ -8,6 +8,7 @@
 #   WORKERS   how many files of live tests run side by side
 #   ARCHITECTURES   for which `make wheels` and `make packages` build: x86_64, aarch64 (default: this machine's)
 #   FLAGS     more of them for the agent of `make run`: FLAGS=--healthz-port=0 where a kubelet has the port
+#   WHEEL     a prebuilt wheel of this very checkout, whose compiled module `make run` takes where there is no cargo
 #   STALLS    more words for packaging/stalls.py in `make test-stalled` (--seed=7, --still=1)
 #   PROCESSES   among which `make test` shares the tests out: some of them wait rather than work, so more than processors
 #   KEY       the path of the private key that signs `make release`
@@ -20,6 +21,7 @@ EXAMPLES ?= 1000000
 CONVERSATIONS ?= 100000
 FLAGS ?=
 PYTEST ?=
+WHEEL ?=
 WORKERS ?= 2
 GRID ?= full
 FUZZ ?=
@@ -40,15 +42,21 @@ ATTENDED := exec $(BIN)/python packaging/attended.py
 SWEEP := env PYTHONPATH=tests $(BIN)/python -m live.kit sweep
 SWEPT := --finally="$(SWEEP) --expect-nothing"
 LINTS := lint-tests-types lint-types lint-rust lint-style lint-generated lint-pages
+WITH_CARGO := $(BIN)/python packaging/usable_cargo.py
+CARGO := $(WITH_CARGO) cargo
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help run test test-otel test-stalled live live-core nightly linux-root can-live record conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
 .PHONY: $(LINTS) wheels packages pins tour docs release clean
 
 help:
-	@echo "make run     run the agent standalone on its embedded runtime, with examples/manifests (Ctrl-C ends it);"
-	@echo "             FLAGS=--healthz-port=0 beside a kubelet"
-	@echo "make test    the tests that need nothing but this machine"
+	@echo "make run     start here: runs the agent in this terminal with the pods of examples/manifests; Ctrl-C ends both."
+	@echo "             The first time takes a minute; without cargo the agent runs in plain Python, slower."
+	@echo "             FLAGS=--healthz-port=0 next to a kubelet"
+	@echo "make test    the tests that need nothing but this machine and Rust"
+	@echo "make lint    ruff, mypy, import-linter, rustfmt, clippy, and generated files compared"
+	@echo "make clean   remove what the others made"
+	@echo
 	@echo "make test-otel  those of traces, with the extra they need beside the rest"
 	@echo "make test-stalled  the tests on a machine that stands still now and then (Linux and root)"
 	@echo "make live-core  some of them, on the distribution's containerd alone; builds nothing (Linux and root)"
@@ -65,7 +73,6 @@ help:
 	@echo "make bench-cluster  a node of a cluster beside upstream's kubelet, 10 minutes, and docs/benchmarks-cluster.md"
 	@echo "make fuzz    damaged lists for SECONDS=3600 of processor time, EXAMPLES=$(EXAMPLES) random cases, and then"
 	@echo "             CONVERSATIONS=$(CONVERSATIONS) damaged ones with the API of a node"
-	@echo "make lint    ruff, mypy, import-linter, rustfmt, clippy, and generated files compared"
 	@echo "make pyz     the single file, dist/trikubelet; make smoke builds and tries it"
 	@echo "make wheels  for pip, into dist/release; make packages: all that operators are given, deb and rpm (with Go, for"
 	@echo "             nfpm), single file, wheels, what is in them, checksums; ARCHITECTURES='x86_64 aarch64' for both"
@@ -73,22 +80,19 @@ help:
 	@echo "make release  all of make packages, signed, verified and tagged: KEY=path (RELEASING.md)"
 	@echo "make tour    docs/tour.svg, the picture of the README, from a run of the agent"
 	@echo "make pins    write requirements/ anew from pyproject.toml (with uv, on the PATH)"
-	@echo "make clean   remove what the others made"
 
 # ---- setting up ----------------------------------------------------------------------------------------------------
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "make: $(PYTHON) is older than 3.11; name a newer one: make PYTHON=python3.12 ..." >&2; exit 1; }
-	@command -v cargo >/dev/null \
-	  || { echo "make: cargo is missing; the relist is compiled Rust (apt-get install cargo, or rustup.rs)" >&2; exit 1; }
+	@echo "make: making the virtual environment $(VENV)"
 	@$(PYTHON) -m venv $(VENV) \
 	  || { rm -rf $(VENV); echo "make: no virtual environment (Debian: apt-get install python3-venv)" >&2; exit 1; }
 
-$(VENV)/.runtime: $(BIN)/python requirements/runtime.txt requirements/build.txt
+$(VENV)/.runtime: $(BIN)/python requirements/runtime.txt
 	@echo "make: installing what the agent needs"
 	@$(PIP) install --require-hashes -r requirements/runtime.txt
-	@$(PIP) install --require-hashes -r requirements/build.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
@@ -117,50 +121,49 @@ $(VENV)/.otel: $(VENV)/.runtime requirements/otel.txt
 	@$(PIP) install --require-hashes --target $(VENV)/otel -r requirements/otel.txt
 	@touch $@
 
-$(VENV)/.built: $(VENV)/.runtime pyproject.toml $(RUST)
-	@echo "make: compiling the relist"
-	@# pip, even an old one, and not "maturin develop", which installs the dependency groups without their hashes.
-	@PATH="$(CURDIR)/$(BIN):$$PATH" MATURIN_PEP517_ARGS="--locked" \
-	  $(BIN)/python -m pip install --no-deps --no-index --no-build-isolation --editable . >$(VENV)/build.log 2>&1 \
-	  || { cat $(VENV)/build.log >&2; exit 1; }
+# It is compiled here, or fails: what the tests run on is never a wheel from elsewhere, nor the plain-Python twins.
+$(VENV)/.built: $(VENV)/.runtime requirements/build.txt pyproject.toml $(RUST)
+	@$(BIN)/python packaging/build_agent.py
 	@touch $@
 
 # ---- the chores ----------------------------------------------------------------------------------------------------
 
-run: $(VENV)/.built
+# For a first look it does without a compiler. What is built is used as it is.
+run: $(BIN)/python
+	@WHEEL="$(WHEEL)" $(BIN)/python packaging/build_agent.py --to-try
 	$(BIN)/trikubelet --standalone --container-runtime-endpoint=embedded: --pod-manifest-path=examples/manifests$(if $(FLAGS), $(FLAGS))
 
-test: $(VENV)/.dev $(VENV)/.built
+test: $(VENV)/.built $(VENV)/.dev
 	$(ATTENDED) $(BIN)/pytest -n $(PROCESSES) --dist worksteal $(PYTEST)
 
-test-otel: $(VENV)/.dev $(VENV)/.built $(VENV)/.otel
+test-otel: $(VENV)/.built $(VENV)/.dev $(VENV)/.otel
 	$(ATTENDED) env PYTHONPATH=$(VENV)/otel $(BIN)/pytest tests/otel $(PYTEST)
 
 # What holds beside busy loops may fail where the whole machine stands still now and then.
-test-stalled: linux-root $(VENV)/.dev $(VENV)/.built
+test-stalled: linux-root $(VENV)/.built $(VENV)/.dev
 	$(ATTENDED) $(BIN)/python packaging/stalls.py $(STALLS) $(BIN)/pytest -n $(PROCESSES) --dist worksteal $(PYTEST)
 
-live-core: linux-root $(VENV)/.dev $(VENV)/.built
+live-core: linux-root $(VENV)/.built $(VENV)/.dev
 	$(ATTENDED) tests/live/install.sh --core
 	$(ATTENDED) $(SWEEP)
 	$(ATTENDED) $(SWEPT) $(BIN)/pytest tests/live -m core -k containerd1 $(PYTEST)
 
-live: can-live packages $(VENV)/.dev $(VENV)/.built
+live: can-live packages $(VENV)/.built $(VENV)/.dev
 	$(ATTENDED) tests/live/install.sh
 	$(ATTENDED) $(SWEEP)
 	$(ATTENDED) $(SWEPT) $(BIN)/pytest tests/live -n $(WORKERS) --dist loadfile $(PYTEST)
 
 # It goes on after a stage that fails; without `-j`, for each has the machine to itself.
-nightly: $(VENV)/.dev $(VENV)/.built
+nightly: $(VENV)/.built $(VENV)/.dev
 	$(BIN)/python packaging/nightly.py $(NIGHTLY)
 
-record: can-live $(VENV)/.dev $(VENV)/.built
+record: can-live $(VENV)/.built $(VENV)/.dev
 	$(ATTENDED) tests/live/install.sh
 	$(ATTENDED) $(SWEEP)
 	$(ATTENDED) $(SWEPT) env PYTHONPATH=tests $(BIN)/python -m live.kit record
 
 # What failed stands on the page, too.
-conformance: can-live $(VENV)/.dev $(VENV)/.built
+conformance: can-live $(VENV)/.built $(VENV)/.dev
 	$(ATTENDED) tests/live/install.sh
 	packaging/control-plane/build.sh --conformance
 	$(ATTENDED) $(SWEEP)
@@ -174,13 +177,13 @@ linux-root:
 can-live: linux-root
 	@packaging/control-plane/build.sh --check
 
-sim: $(VENV)/.dev $(VENV)/.built
+sim: $(VENV)/.built $(VENV)/.dev
 	$(ATTENDED) $(BIN)/python -m trikubelet.testing.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(SIM)
 
-bench: $(VENV)/.dev $(VENV)/.built
+bench: $(VENV)/.built $(VENV)/.dev
 	$(BIN)/python bench/run.py
 
-bench-relist: $(VENV)/.bench $(VENV)/.built
+bench-relist: $(VENV)/.built $(VENV)/.bench
 	$(BIN)/trikubelet bench relist --grid $(GRID) --output bench/results/relist.json --plot docs/benchmarks
 	$(BIN)/python packaging/generate_benchmarks.py
 
@@ -190,14 +193,14 @@ bench-cluster: can-live pyz
 	$(ATTENDED) $(SWEPT) env PYTHONPATH=tests $(BIN)/python bench/cluster.py
 
 # A shell counts its own SECONDS, but make does not hand that on.
-fuzz: $(VENV)/.dev $(VENV)/.built
-	RELIST_FUZZ_SECONDS=$(or $(SECONDS),3600) cargo test --release --locked -p relist --test mutator -- --nocapture
-	PROPTEST_CASES=$(EXAMPLES) cargo test --release --locked -p relist --test properties --test frames
+fuzz: $(VENV)/.built $(VENV)/.dev
+	RELIST_FUZZ_SECONDS=$(or $(SECONDS),3600) $(CARGO) test --release --locked -p relist --test mutator -- --nocapture
+	PROPTEST_CASES=$(EXAMPLES) $(CARGO) test --release --locked -p relist --test properties --test frames
 	RELIST_EXAMPLES=$(EXAMPLES) $(BIN)/pytest --timeout=0 tests/relist/test_relist_differential.py
 	PYTHONPATH=tests $(BIN)/python bench/http_fuzz.py --conversations $(CONVERSATIONS) $(FUZZ)
 
 # Two at a time: each of them works on one processor.
-lint: $(VENV)/.dev $(VENV)/.built
+lint: $(VENV)/.built $(VENV)/.dev
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(LINTS)
 
 lint-types:
@@ -207,8 +210,8 @@ lint-tests-types:
 	$(BIN)/mypy --config-file tests/mypy.ini tests bench examples
 
 lint-rust:
-	cargo fmt --all --check
-	cargo clippy --locked --all-targets --quiet -- -D warnings
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --all-targets --quiet -- -D warnings
 
 lint-style:
 	$(BIN)/ruff check .
@@ -234,16 +237,16 @@ lint-pages:
 	$(BIN)/python packaging/dead_links.py
 
 pyz: $(VENV)/.release
-	PATH=$(CURDIR)/$(BIN):$$PATH packaging/build-pyz.sh
+	PATH=$(CURDIR)/$(BIN):$$PATH $(WITH_CARGO) packaging/build-pyz.sh
 
 smoke: pyz
 	$(ATTENDED) $(BIN)/python packaging/smoke_test.py dist/trikubelet
 
 wheels: $(VENV)/.release
-	PATH=$(CURDIR)/$(BIN):$$PATH packaging/packages/build.sh --wheels
+	PATH=$(CURDIR)/$(BIN):$$PATH $(WITH_CARGO) packaging/packages/build.sh --wheels
 
 packages: $(VENV)/.release
-	PATH=$(CURDIR)/$(BIN):$$PATH packaging/packages/build.sh
+	PATH=$(CURDIR)/$(BIN):$$PATH $(WITH_CARGO) packaging/packages/build.sh
 
 # It signs, and publishes nothing (RELEASING.md).
 release: $(VENV)/.release
