@@ -74,13 +74,13 @@ def choose_endpoint(
         return EndpointChoice(DEFAULT, f"{DEFAULT}, the default")
     passed_over: dict[str, str] = {}
     for record in records:
-        problem = _problem(record.endpoint, root)
+        problem = why_silent(record.endpoint, root)
         if record.has_pods or not isinstance(problem, PermissionError):
             return EndpointChoice(record.endpoint, f"{record.endpoint}, recorded in {record.root_dir}")
         passed_over[record.endpoint] = _in_words(record.endpoint, problem)
     for endpoint in WELL_KNOWN:
-        match _problem(endpoint, root):
-            case None | BlockingIOError():  # one whose queue is full is busy, and there
+        match why_silent(endpoint, root):
+            case None:
                 return EndpointChoice(endpoint, f"{endpoint}, because it answers", (*passed_over.values(),))
             case FileNotFoundError() | NotADirectoryError():
                 pass
@@ -90,12 +90,15 @@ def choose_endpoint(
     return EndpointChoice(EMBEDDED, why, (*passed_over.values(),))
 
 
-def _problem(endpoint: str, root: Path) -> OSError | None:
-    """Why no connection to the runtime can be made at this moment. None if one can, or if it is inside the agent."""
+def why_silent(endpoint: str, root: Path = Path("/")) -> OSError | None:
+    """Why no connection to the runtime can be made at this moment. None if one can, or if the runtime is inside the
+    agent. Raises ValueError for an endpoint that is none."""
     if endpoint in INSIDE:
         return None
     try:
         connected(root / socket_path(endpoint).removeprefix("/")).close()
+    except BlockingIOError:  # its queue is full: it is busy, and there
+        return None
     except OSError as error:
         return error
     return None

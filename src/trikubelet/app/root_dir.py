@@ -2,7 +2,8 @@
 
 An agent removes orphans, pods that no manifest has. On the root directory of pods on another runtime, which it cannot
 see, it would remove the volumes and logs of running containers. So an agent that finds such pods does not start. Pods
-of a runtime inside an agent are no such pods: they ended with their agent, and only their directories are left.
+of a runtime inside an agent are no such pods: they ended with their agent, and only their directories are left. They
+may move to another runtime, once that answers.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.app.endpoint import FAKE, INSIDE, RuntimeRecord
+from trikubelet.app.endpoint import FAKE, INSIDE, RuntimeRecord, why_silent
 from trikubelet.app.paths import RUNTIME_RECORD
-from trikubelet.cri.endpoint import endpoint_at, socket_path
+from trikubelet.cri.endpoint import connect_failure, endpoint_at, socket_path
 from trikubelet.kit.plain_file import open_plain, put_plain
 from trikubelet.model.errors import StartFailed
 
@@ -36,7 +37,7 @@ def bind_to_runtime(root_dir: Path, endpoint: str) -> str:
         if known == ours:  # not written again: on a full disk that would keep out the agent that could evict its filler
             return ""
         changes = has_pods(root_dir)
-        if changes and known not in INSIDE:
+        if changes:
             _refuse(root_dir, known, ours)
         put_plain(root_dir / RUNTIME_RECORD, f"{ours}\n".encode(errors="surrogateescape"))
     except OSError as error:
@@ -44,7 +45,7 @@ def bind_to_runtime(root_dir: Path, endpoint: str) -> str:
             f"{error.filename or root_dir}: {error.strerror}; the root directory must be writable"
         ) from error
     if changes and known in INSIDE:
-        return f"The pods in {root_dir} ended with their agent on {known}: on {ours} they start anew"
+        return f"The pods in {root_dir} ended with the agent whose runtime was {known} and start anew on {ours}"
     return ""
 
 
@@ -73,6 +74,16 @@ def runtime_record(root_dir: Path) -> RuntimeRecord | None:
 
 
 def _refuse(root_dir: Path, known: str, ours: str) -> None:
+    """Raise StartFailed unless the pods there may change their runtime."""
+    if known in INSIDE:
+        # Once it is recorded that the pods are on a real runtime they cannot come back, so a mistyped one must not be.
+        if problem := why_silent(ours):
+            raise StartFailed(
+                f"cannot move the pods in {root_dir} from the container runtime {known}: "
+                f"{connect_failure(socket_path(ours), problem)} (start {ours}, or give "
+                f"--container-runtime-endpoint={known} or another --root-dir)"
+            )
+        return
     if known:
         raise StartFailed(
             f"{root_dir} holds pods that live on the container runtime {known}, and this agent would run on {ours}: "

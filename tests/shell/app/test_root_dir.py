@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,23 +63,31 @@ def test_pods_of_another_runtime_are_not_touched(before: str, now: str, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("before", "now"),
-    [
-        ("embedded:", "unix:///run/c.sock"),
-        ("fake:", "unix:///run/c.sock"),
-        ("fake:", "embedded:"),
-    ],
+    ("before", "now"), [("embedded:", "unix://{}"), ("fake:", "unix://{}"), ("fake:", "embedded:")]
 )
 def test_pods_that_ended_with_their_agent_block_no_other_runtime_and_the_log_says_that_they_start_anew(
-    before: str, now: str, tmp_path: Path
+    before: str, now: str, place: Path
 ) -> None:
-    assert "" == bind_to_runtime(tmp_path, before)
+    now = now.format(place / "c.sock")
+    assert "" == bind_to_runtime(place, before)
+    _pod(place)
+
+    with socket.socket(socket.AF_UNIX) as runtime:
+        runtime.bind(str(place / "c.sock"))
+        runtime.listen()
+        note = bind_to_runtime(place, now)
+
+    assert f"The pods in {place} ended with the agent whose runtime was {before} and start anew on {now}" == note
+    assert (now, "") == (recorded_runtime(place), bind_to_runtime(place, now))
+
+
+def test_pods_of_the_embedded_runtime_stay_its_own_while_the_other_one_does_not_answer(tmp_path: Path) -> None:
+    bind_to_runtime(tmp_path, "embedded:")
     _pod(tmp_path)
 
-    assert f"The pods in {tmp_path} ended with their agent on {before}: on {now} they start anew" == bind_to_runtime(
-        tmp_path, now
-    )
-    assert (now, "") == (recorded_runtime(tmp_path), bind_to_runtime(tmp_path, now))
+    with pytest.raises(StartFailed, match=r"from the container runtime embedded:: no socket at /nowhere/c.sock.*start"):
+        bind_to_runtime(tmp_path, "unix:///nowhere/c.sock")
+    bind_to_runtime(tmp_path, "embedded:")
 
 
 @pytest.mark.parametrize(
