@@ -25,11 +25,20 @@ kubelet_is_installed() {
         { [ -d /run/systemd/system ] && systemctl cat kubelet.service >/dev/null 2>&1; }
 }
 
-leave_alone() { # WHY
-    echo "trikubelet: pods were left alone: $1; to end them, install trikubelet again and say: trikubelet reset" >&2
+leave_alone() { # WHY, FLAGS
+    echo "trikubelet: pods were left alone: $1; to end them, install trikubelet again and run: trikubelet reset${2-}" >&2
+}
+
+# An agent has been there if its runtime is recorded. Which of the two it was depends on the runtime.
+recorded() {
+    for root in /var/lib/kubelet /var/lib/trikubelet; do
+        [ ! -e "$root/runtime-endpoint" ] || echo "$root"
+    done
 }
 
 end_pods() {
+    roots=$(recorded)
+    [ "$roots" ] || return 0
     if kubelet_is_installed; then
         leave_alone "this machine has a kubelet, whose pods these may be"
         return
@@ -37,8 +46,10 @@ end_pods() {
     version=$(newest_that_starts)
     if [ -z "$version" ]; then
         leave_alone "nothing that starts is left in /var/cache/trikubelet"
-    elif ! of "$version" reset; then
-        leave_alone "see above"
+    else
+        for root in $roots; do # not looked for: another agent may have left its socket in one of them
+            of "$version" reset --root-dir="$root" || leave_alone "see above" " --root-dir=$root"
+        done
     fi
 }
 

@@ -184,6 +184,24 @@ def test_removed_it_leaves_the_configuration_purged_it_leaves_nothing(machine: T
     assert [] == left
 
 
+@pytest.mark.parametrize(
+    ("root_dir", "recorded"),
+    [("kubelet", "unix:///run/containerd/containerd.sock"), ("trikubelet", "embedded:")],
+    ids=["containerd is away", "embedded"],
+)
+def test_a_purge_after_an_agent_without_pods_is_done_with_the_runtime_away_or_not(
+    root_dir: str, recorded: str, machine: Throwaway
+) -> None:
+    machine.must("dpkg", "--install", "/trikubelet.deb")
+    machine.must("mkdir", "-p", f"/var/lib/{root_dir}")
+    machine.write(f"/var/lib/{root_dir}/runtime-endpoint", f"{recorded}\n")
+
+    done = machine.run("dpkg", "--purge", "trikubelet")
+
+    assert (0, False) == (done.returncode, machine.there(f"/var/lib/{root_dir}/runtime-endpoint"))
+    assert "pods were left alone" not in done.stderr
+
+
 def test_a_purge_leaves_the_pods_of_a_kubelet_that_was_put_back_alone(machine: Throwaway) -> None:
     machine.must("dpkg", "--install", "/trikubelet.deb")
     machine.write("/var/lib/kubelet/runtime-endpoint", "unix:///run/fake.sock\n")

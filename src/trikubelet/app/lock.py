@@ -31,6 +31,17 @@ _WAIT_SECONDS: Final = 1.0
 _PID_BYTES: Final = 32
 
 
+class RootInUse(StartFailed):
+    """Another process holds the lock of a root directory. ``holder``: its process id, as text."""
+
+    def __init__(self, root_dir: Path, holder: str) -> None:
+        super().__init__(
+            f"{root_dir} is in use by another agent, process {holder}; stop it, or give this one a "
+            "--root-dir and a podLogsDir of its own"
+        )
+        self.holder = holder
+
+
 class RootLock:
     """Owns the root directory, from ``__enter__`` to ``__exit__``. The holder's process id is in its file."""
 
@@ -39,15 +50,12 @@ class RootLock:
         self._file = -1
 
     def __enter__(self) -> RootLock:
-        """Take the lock; the directory is made if need be. Raises StartFailed, naming the process that has it."""
+        """Take the lock; the directory is made if need be. Raises RootInUse and StartFailed."""
         try:
             self._root_dir.mkdir(mode=ROOT_MODE, parents=True, exist_ok=True)
             self._file = take_lock(self._root_dir / LOCK_NAME)
         except BlockingIOError as held:
-            raise StartFailed(
-                f"{self._root_dir} is in use by another agent, process {held.strerror}; stop it, or give this one a "
-                "--root-dir and a podLogsDir of its own"
-            ) from held
+            raise RootInUse(self._root_dir, held.strerror or "unknown") from held
         except OSError as error:
             raise StartFailed(
                 f"{error.filename or self._root_dir}: {error.strerror}; the root directory must be writable, "

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trikubelet.host.pod_file_threads import PodFileThreads
     from trikubelet.model.pod_notes import Note
 
+REMOVED_PODS: Final = "removed_pods"
 REMOVED_BYTES_MAX: Final = 1024 * 1024
 POD_MODE, FILE_MODE, TERMINATION_MODE = 0o750, 0o644, 0o666
 
@@ -41,7 +42,7 @@ class DiskPodDirectories:
 
     def __init__(self, root: Path, threads: PodFileThreads) -> None:
         self._pods = root / "pods"
-        self._removed = root / "removed_pods"
+        self._removed = root / REMOVED_PODS
         self._threads = threads
         self._pods.mkdir(mode=POD_MODE, parents=True, exist_ok=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,15 +15,18 @@ import pytest
 import trio
 
 from trikubelet.app import neighbours
+from trikubelet.app import settings as settings_module
 from trikubelet.app.last_start import LastStart, record_start
 from trikubelet.app.lock import RootLock
-from trikubelet.app.paths import RUNTIME_RECORD
+from trikubelet.app.paths import RUNTIME_RECORD, Places
+from trikubelet.cli import asking
 from trikubelet.cli.commands import reset
 from trikubelet.cli.main import main
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.runtime import CriRuntime
 from trikubelet.fake.runtime import Plan, run_fake
 from trikubelet.host.processes import holders_of, processes_named
+from trikubelet.server.node_view import SOCKET_NAME
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -39,9 +43,26 @@ def root(place: Path) -> Path:
     return place
 
 
-def bound_to(root: Path, endpoint: str) -> None:
+def bound_to(root: Path, endpoint: str, *uids: str) -> None:
+    """An agent had its pods there, on that runtime."""
     root.mkdir(exist_ok=True)
+    for uid in uids:
+        (root / "pods" / uid).mkdir(parents=True)
     (root / RUNTIME_RECORD).write_text(f"{endpoint}\n")
+
+
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch, place: Path) -> dict[bool, Path]:
+    """The root directories of a user's agents: on a real runtime, and on one inside the agent."""
+
+    def places_of(_uid: int, _environment: object, root_dir: str = "", *, inside: bool = False) -> Places:
+        root = Path(root_dir) if root_dir else found[inside]
+        return Places(root, root / "logs", root / "links", root / "manifests", run_dir=root)
+
+    found = {False: place / "kubelet", True: place / "trikubelet"}
+    for module in (asking, reset, settings_module):
+        monkeypatch.setattr(module, "places_for", places_of)
+    return found
 
 
 @pytest.fixture
@@ -56,7 +77,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     (tmp_path / "trikubelet").mkdir()
-    bound_to(tmp_path / "trikubelet", f"unix://{tmp_path}/default.sock")
+    bound_to(tmp_path / "trikubelet", f"unix://{tmp_path}/default.sock", "uid-1")
     monkeypatch.setattr(reset, "processes_named", lambda _: [])
     monkeypatch.setattr(reset, "_end_all", note_end)
     return found
@@ -74,7 +95,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
 def test_the_pods_of_the_root_directory_that_was_named_end_wherever_it_stands(
     before: list[str], behind: list[str], root: Path, ended: list[Path]
 ) -> None:
-    bound_to(root, f"unix://{root}/r.sock")
+    bound_to(root, f"unix://{root}/r.sock", "uid-1")
 
     assert 0 == main(["reset", *(one.format(root) for one in [*before, "--", *behind])])
     assert [root] == ended
@@ -109,15 +130,16 @@ def test_an_agent_on_a_runtime_within_it_has_a_root_directory_of_its_own_to_rese
     monkeypatch: pytest.MonkeyPatch, ended: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    asked = []
-    monkeypatch.setattr(reset, "recorded_runtime", lambda root: asked.append(root) or "")
+    asked = set()
+    monkeypatch.setattr(reset, "LOCK_NAME", "not-there")  # this machine may have an agent in that directory
+    monkeypatch.setattr(reset, "recorded_runtime", lambda root: asked.add(root) or "")
     config = tmp_path / "config.yaml"
     config.write_text(
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncontainerRuntimeEndpoint: 'embedded:'\n"
     )
 
     assert 0 == main(["reset", "--", f"--config={config}"])
-    assert [Path("/var/lib/trikubelet")] == asked
+    assert {Path("/var/lib/trikubelet")} == asked
     assert [] == ended
 
 
@@ -196,7 +218,91 @@ def test_a_running_agents_pods_are_left_alone(root: Path, capsys: pytest.Capture
     with RootLock(root):
         assert 1 == main(["reset", f"--root-dir={root}"])
 
-    assert f"error: {root} is in use by another agent, process {os.getpid()}" in capsys.readouterr().err
+    told = f"error: cannot reset {root}: an agent runs there, process {os.getpid()} (stop it first, or give another "
+    assert capsys.readouterr().err.startswith(told)
+
+
+@pytest.mark.parametrize("recorded", ["", "embedded:", "fake:", "unix:///run/c.sock"])
+@pytest.mark.parametrize("user", [0, 1000])
+def test_an_agent_that_runs_is_refused_where_the_other_verbs_find_it_whatever_its_runtime(
+    recorded: str,
+    user: int,
+    places: dict[bool, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    root = places[True]
+    root.mkdir()
+    with RootLock(root):
+        if recorded:
+            bound_to(root, recorded)
+        (root / SOCKET_NAME).touch()
+        assert 1 == main(["reset"])
+
+    assert f"error: cannot reset {root}: an agent runs there" in capsys.readouterr().err
+
+
+def test_the_record_of_an_ended_agent_is_found_where_the_other_verbs_find_it(
+    places: dict[bool, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bound_to(places[True], "embedded:")
+    ended = []
+
+    async def note_end(settings: Settings, _: float) -> str:
+        await trio.lowlevel.checkpoint()
+        ended.append(settings.root_dir)
+        return ""
+
+    monkeypatch.setattr(reset, "_end_all", note_end)
+
+    assert 0 == main(["reset"])
+    assert [places[True]] == ended
+    assert "every pod of embedded: has ended\n" == capsys.readouterr().out
+
+
+def test_a_directory_in_which_no_agent_ever_ran_is_not_touched(root: Path) -> None:
+    assert 0 == main(["reset", f"--root-dir={root}"])
+    assert [] == os.listdir(root)
+
+
+@pytest.mark.parametrize("state", ["missing", "stale"])
+def test_where_no_pod_was_ever_recorded_and_no_runtime_listens_nothing_is_waited_for(
+    state: str, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bound_to(root, f"unix://{root}/r.sock")
+    (root / "pods").mkdir()
+    (root / "removed_pods").touch()
+    if state == "stale":
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(root / "r.sock"))
+    monkeypatch.setattr(reset, "processes_named", lambda _: [])
+    monkeypatch.setattr(reset, "_end_all", lambda *_: pytest.fail("an agent was started"))
+
+    assert 0 == main(["reset", f"--root-dir={root}"])
+    assert capsys.readouterr().out.startswith(f"there is no pod to end: none is known in {root}, and no ")
+    assert not (root / RUNTIME_RECORD).exists()
+
+
+@pytest.mark.parametrize("known", ["pods", "removed_pods"])
+def test_pods_that_are_known_are_not_forgotten_because_no_runtime_listens(
+    known: str, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def silent(_: Settings, seconds: float) -> str:
+        await trio.lowlevel.checkpoint()
+        return f"after {seconds:g} s: it does not answer"
+
+    bound_to(root, f"unix://{root}/r.sock")
+    if known == "pods":
+        (root / "pods/uid-1").mkdir(parents=True)
+    else:
+        (root / "removed_pods").write_text("uid-1\n")
+    monkeypatch.setattr(reset, "processes_named", lambda _: [])
+    monkeypatch.setattr(reset, "_end_all", silent)
+
+    assert 1 == main(["reset", f"--root-dir={root}"])
+    assert "error: not all of it is gone after 180 s: it does not answer\n" == capsys.readouterr().err
+    assert (root / RUNTIME_RECORD).exists()
 
 
 @pytest.mark.parametrize(
@@ -206,7 +312,7 @@ def test_a_running_agents_pods_are_left_alone(root: Path, capsys: pytest.Capture
 def test_the_pods_of_an_agent_that_moved_to_another_root_directory_are_left_alone(
     root: Path, theirs: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bound_to(root, f"unix://{root}/r.sock")
+    bound_to(root, f"unix://{root}/r.sock", "uid-1")
     (root / "data").mkdir()
     (root / "link-to-here").symlink_to(root)
     bound_to(root / "data", f"unix://{root}/{theirs}")
@@ -236,7 +342,7 @@ def test_the_pods_of_an_agent_that_moved_to_another_root_directory_are_left_alon
 
 @pytest.mark.slow
 def test_what_does_not_end_in_time_is_named(root: Path) -> None:
-    bound_to(root, f"unix://{root}/nobody.sock")
+    bound_to(root, f"unix://{root}/nobody.sock", "uid-1")
     line = [sys.executable, "-m", "trikubelet", "reset", f"--root-dir={root}", "--timeout=1s", *WITHOUT_CGROUPS]
 
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
@@ -249,6 +355,7 @@ def test_what_does_not_end_in_time_is_named(root: Path) -> None:
     assert (root / "runtime-endpoint").exists()
 
 
+@pytest.mark.parametrize("seconds", [12.0, 180.0])
 @pytest.mark.parametrize(
     ("listed", "known", "kept", "down", "left"),
     [
@@ -265,6 +372,7 @@ async def test_that_there_is_no_pod_is_known_once_the_runtime_has_listed_its_pod
     kept: list[str],
     down: str,
     left: str,
+    seconds: float,
     root: Path,
     monkeypatch: pytest.MonkeyPatch,
     autojump_clock: MockClock,
@@ -287,16 +395,18 @@ async def test_that_there_is_no_pod_is_known_once_the_runtime_has_listed_its_pod
         runtime=SimpleNamespace(endpoint="unix:///r.sock"), root_dir=root, pod_logs_dir=root / "logs"
     )
 
-    assert left == await reset._end_all(settings, 12.0)  # type: ignore[arg-type]
+    waited = seconds if listed else min(seconds, reset.ANSWER_SECONDS_MAX)
+    expected = f"after {waited:g} s: {left}" if left else ""
+    assert expected == await reset._end_all(settings, seconds)  # type: ignore[arg-type]
 
 
 def test_the_records_go_while_no_agent_can_start_and_write_another(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bound_to(root, f"unix://{root}/r.sock")
+    bound_to(root, f"unix://{root}/r.sock", "uid-1")
     record_start(root, LastStart(("trikubelet",), ("--v=0",)))
     let_go = RootLock.__exit__
 
     def note(lock: RootLock, *error: Any) -> None:
-        assert ["trikubelet.lock"] == os.listdir(root)
+        assert {"trikubelet.lock", "pods"} == {*os.listdir(root)}
         let_go(lock, *error)
 
     async def all_ended(*_: object) -> str:

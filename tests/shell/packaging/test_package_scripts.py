@@ -22,7 +22,7 @@ echo "$(basename "$0") $*${PYTHONPATH:+ of ${PYTHONPATH#*/trikubelet/}}" >>"$TOL
 """
 TRIED, RESET = (
     "python3 -P -m trikubelet --v=0 --help of {}/site-packages",
-    "python3 -P -m trikubelet reset of {}/site-packages",
+    "python3 -P -m trikubelet reset --root-dir={} of {}/site-packages",
 )
 
 
@@ -52,6 +52,13 @@ class Machine:
         made.write_text(f"{TOLD}{then}\n")
         made.chmod(0o755)
 
+    def record(self, name: str) -> Path:
+        """An agent had its pods in that root directory, which is returned."""
+        root_dir = self.root / "var/lib" / name
+        root_dir.mkdir(parents=True)
+        (root_dir / "runtime-endpoint").touch()
+        return root_dir
+
     def unpacked(self, name: str, age_seconds: int) -> None:
         """A version that lies in the cache since then."""
         (self.cache / name / "site-packages").mkdir(parents=True)
@@ -60,7 +67,7 @@ class Machine:
     def run(self, script: str, *words: str) -> subprocess.CompletedProcess[str]:
         """A script to its end, however it ends."""
         text = (TOP / "packaging/packages" / script).read_text()
-        for top in ("/usr/bin/", "/var/cache/", "/run/systemd/", "/proc/"):
+        for top in ("/usr/bin/", "/var/cache/", "/var/lib/", "/run/systemd/", "/proc/"):
             text = text.replace(top, f"{self.root}{top}")
         own = {"PATH": f"{self.root}/usr/bin", "TOLD": f"{self.root}/told"}
         line = ["/bin/sh", "-c", text, script, *words]
@@ -119,18 +126,31 @@ def test_a_purge_ends_pods_by_the_newest_version_that_is_whole(machine: Machine)
     for name, age_seconds in (("a_old", 60), ("b_new", 20), ("c_torn", 10), ("d_part.tmp", 0)):
         machine.unpacked(f"trikubelet_{name}", age_seconds)
     machine.program("python3", 'case "$* $PYTHONPATH" in *help*torn*) exit 1 ;; esac')
+    roots = [machine.record(name) for name in ("kubelet", "trikubelet")]
 
     done = machine.run("postremove.sh", "purge")
 
     assert (0, "") == (done.returncode, done.stderr)
-    tried = [TRIED.format("trikubelet_c_torn"), TRIED.format("trikubelet_b_new"), RESET.format("trikubelet_b_new")]
+    tried = [TRIED.format("trikubelet_c_torn"), TRIED.format("trikubelet_b_new")]
+    tried += [RESET.format(root, "trikubelet_b_new") for root in roots]
     assert ["systemctl cat kubelet.service", *tried, "systemctl daemon-reload"] == machine.told()
+    assert not machine.cache.exists()
+
+
+def test_a_purge_where_no_agent_has_recorded_its_runtime_ends_nothing_and_starts_nothing(machine: Machine) -> None:
+    machine.unpacked("trikubelet_1", 0)
+
+    done = machine.run("postremove.sh", "purge")
+
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+    assert ["systemctl daemon-reload"] == machine.told()
     assert not machine.cache.exists()
 
 
 @pytest.mark.parametrize("known_by", ["kubelet", "systemctl"])
 def test_a_purge_leaves_the_pods_of_an_installed_kubelet_alone(machine: Machine, known_by: str) -> None:
     machine.unpacked("trikubelet_1", 0)
+    machine.record("kubelet")
     machine.program(known_by)
 
     done = machine.run("postremove.sh", "purge")
@@ -141,15 +161,18 @@ def test_a_purge_leaves_the_pods_of_an_installed_kubelet_alone(machine: Machine,
     assert not machine.cache.exists()
 
 
-@pytest.mark.parametrize(("failing", "why"), [("reset", "see above"), ("help", "nothing that starts is left in ")])
-def test_a_purge_that_cannot_end_pods_says_so_and_goes_on(machine: Machine, failing: str, why: str) -> None:
+@pytest.mark.parametrize("failing", ["reset", "help"])
+def test_a_purge_that_cannot_end_pods_says_so_and_goes_on(machine: Machine, failing: str) -> None:
     machine.unpacked("trikubelet_1", 0)
+    root = machine.record("trikubelet")
     machine.program("python3", f'case "$*" in *{failing}*) exit 1 ;; esac')
 
     done = machine.run("postremove.sh", "purge")
 
     assert 0 == done.returncode
+    why, flag = ("see above", f" --root-dir={root}") if failing == "reset" else ("nothing that starts is left in ", "")
     assert f"trikubelet: pods were left alone: {why}" in done.stderr
+    assert done.stderr.endswith(f"install trikubelet again and run: trikubelet reset{flag}\n")
     assert not machine.cache.exists()
 
 

@@ -1,47 +1,55 @@
 """``trikubelet reset``: end every pod of a node that is given up, and take down what was kept for them.
 
-It is the agent once more (``app/compose.py``), in the same root directory and on the same runtime, and no pod is
-desired. So pods end as orphans do: with their grace, then their volumes, directories, cgroups and logs. It
-sees what an agent sees, which is every pod on the runtime; so it refuses where a kubelet runs, or another agent on that
-runtime, whose root directory may be another one by now. On the embedded runtime the pods have ended with their agent:
-what is remembered of them goes. Purging the package calls it, when files and flags are gone
-already: which runtime it was stands in the root directory.
+It is the agent once more (``app/compose.py``), in the root directory where the other verbs find the agent, on the
+recorded runtime, and no pod is desired. So pods end as orphans do: with their grace, then their volumes, directories,
+cgroups and logs. It sees what an agent sees, which is every pod on the runtime; so it refuses where a kubelet runs, or
+another agent on that runtime, whose root directory may be another one by now. On the embedded runtime the pods have
+ended with their agent: what is remembered of them goes. Purging the package calls it, when files and flags are gone
+already: which runtime it was stands in the root directory. So it does not wait long for a runtime that is silent, and
+not at all where no pod is known.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import tempfile
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from trikubelet.app import compose
-from trikubelet.app.endpoint import FAKE, INSIDE, choose_endpoint
-from trikubelet.app.lock import RootLock
+from trikubelet.app.endpoint import FAKE, INSIDE, choose_endpoint, why_silent
+from trikubelet.app.lock import LOCK_NAME, RootInUse, RootLock
 from trikubelet.app.neighbours import agents_on
 from trikubelet.app.paths import RUNTIME_RECORD, START_RECORD, places_for
-from trikubelet.app.root_dir import recorded_runtime
+from trikubelet.app.root_dir import has_pods, recorded_runtime
 from trikubelet.app.supervise import reason_of
 from trikubelet.cli import asking
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.options import split_flags
 from trikubelet.cli.words.reset import parser
+from trikubelet.cri.endpoint import connect_failure, socket_path
+from trikubelet.host.pod_directories import REMOVED_PODS
 from trikubelet.host.processes import processes_named
 from trikubelet.kit import klog
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import argparse
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from trikubelet.app.compose import Agent
     from trikubelet.app.settings import Settings
 
 LOOK_SECONDS: Final = 0.2
+ANSWER_SECONDS_MAX: Final = 20.0
+"""Until the runtime has listed its pods."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -53,38 +61,85 @@ def run(argv: Sequence[str]) -> int:
     handler.setLevel(logging.WARNING)
     klog.install(handler)
     try:
-        root = _root_dir(asking.settings_of(flags, args.root_dir))
-        endpoint = recorded_runtime(root)
-        if not endpoint or endpoint == FAKE:
-            where = f"those on {endpoint} end with their agent" if endpoint else f"none was kept in {root}"
-            print(f"there is no pod to end: {where}")
-            return 0
-        is_shared = endpoint not in INSIDE  # with whoever else may be on that runtime
-        if is_shared and (kubelets := processes_named("kubelet")):
-            raise CommandFailed(f"process {kubelets[0]} is a kubelet, whose pods these may be: stop it first")
-        with tempfile.TemporaryDirectory(prefix="trikubelet-reset-") as nothing:
-            ours = [f"--root-dir={root}", f"--container-runtime-endpoint={endpoint}"]
-            settings = _of_nothing(asking.settings_of([*flags, *ours]), nothing)
-            with RootLock(root):
-                if is_shared and (agents := agents_on(endpoint)):
-                    raise CommandFailed(f"process {agents[0]} is an agent on {endpoint}: stop it first")
-                if left := trio.run(_end_all, settings, args.timeout):
-                    raise CommandFailed(f"not all of it is gone after {args.timeout:g} s: {left}")
-                (root / RUNTIME_RECORD).unlink()
-                (root / START_RECORD).unlink(missing_ok=True)  # this node is given up
+        root = _root_dir(args, asking.settings_of(flags, args.root_dir))
+        with _no_agent_in(root):
+            print(_reset(root, flags, args.timeout))
     except* StartFailed as failed:
         raise CommandFailed(reason_of(failed)) from failed
-    print(f"every pod of {endpoint} has ended")
     return 0
 
 
-def _root_dir(settings: Settings) -> Path:
-    """Where an agent with these settings has its pods. Raises StartFailed."""
+def _root_dir(args: argparse.Namespace, settings: Settings) -> Path:
+    """Where the agent has its pods: one with these settings, or, where those do not say it, the one that the other
+    verbs find. Raises StartFailed and CommandFailed."""
     if "--root-dir" in settings.flags:
         return settings.root_dir
-    # Only by what was named: one whose socket has gone since is still the runtime its pods are on.
-    named = choose_endpoint(settings.configuration.container_runtime_endpoint, standalone=False)
-    return places_for(os.geteuid(), os.environ, inside=named.inside).root_dir
+    if named := settings.configuration.container_runtime_endpoint:
+        choice = choose_endpoint(named, standalone=False)
+        return places_for(os.geteuid(), os.environ, inside=choice.inside).root_dir
+    return asking.places_of(args).root_dir
+
+
+@contextmanager
+def _no_agent_in(root: Path) -> Iterator[None]:
+    """Keep agents out of the root directory. Raises CommandFailed while one runs there, StartFailed and OSError."""
+    if not (recorded_runtime(root) or os.path.exists(root / LOCK_NAME)):
+        yield  # no agent has been there, so nothing is locked: that would make the directory
+        return
+    lock = RootLock(root)
+    try:
+        lock.__enter__()
+    except RootInUse as used:
+        raise CommandFailed(
+            f"cannot reset {root}: an agent runs there, process {used.holder} (stop it first, or give another "
+            "--root-dir)"
+        ) from used
+    try:
+        yield
+    finally:
+        lock.__exit__(None, None, None)
+
+
+def _reset(root: Path, flags: Sequence[str], seconds_max: float) -> str:
+    """End the pods of a root directory without an agent; what to print. Raises CommandFailed, StartFailed and
+    OSError."""
+    endpoint = recorded_runtime(root)
+    if not endpoint or endpoint == FAKE:
+        where = f"those on {endpoint} end with their agent" if endpoint else f"none was kept in {root}"
+        return f"there is no pod to end: {where}"
+    if endpoint not in INSIDE:  # there may be others on that runtime
+        if kubelets := processes_named("kubelet"):
+            raise CommandFailed(f"process {kubelets[0]} is a kubelet, whose pods these may be: stop it first")
+        if agents := agents_on(endpoint):
+            raise CommandFailed(f"process {agents[0]} is an agent on {endpoint}: stop it first")
+        if why := _no_pod_can_be_left(root, endpoint):
+            _forget(root)
+            return f"there is no pod to end: {why}"
+    with tempfile.TemporaryDirectory(prefix="trikubelet-reset-") as nothing:
+        ours = [f"--root-dir={root}", f"--container-runtime-endpoint={endpoint}"]
+        settings = _of_nothing(asking.settings_of([*flags, *ours]), nothing)
+        if left := trio.run(_end_all, settings, seconds_max):
+            raise CommandFailed(f"not all of it is gone {left}")
+    _forget(root)
+    return f"every pod of {endpoint} has ended"
+
+
+def _no_pod_can_be_left(root: Path, endpoint: str) -> str:
+    """Why there is nothing to do, though the runtime cannot be asked: no process listens there, and the root directory
+    knows no pod. Empty where that does not hold. Raises OSError."""
+    problem = why_silent(endpoint)
+    if not isinstance(problem, FileNotFoundError | NotADirectoryError | ConnectionRefusedError):
+        return ""
+    removed = root / REMOVED_PODS
+    if has_pods(root) or (removed.exists() and removed.stat().st_size):
+        return ""
+    return f"none is known in {root}, and {connect_failure(socket_path(endpoint), problem)}"
+
+
+def _forget(root: Path) -> None:
+    """This node is given up: an agent that starts there may have any runtime. Call this under the lock."""
+    (root / RUNTIME_RECORD).unlink()
+    (root / START_RECORD).unlink(missing_ok=True)
 
 
 def _of_nothing(settings: Settings, nothing: str) -> Settings:
@@ -95,14 +150,17 @@ def _of_nothing(settings: Settings, nothing: str) -> Settings:
 
 
 async def _end_all(settings: Settings, seconds_max: float) -> str:
-    """Be the agent until there is no pod; what is left when the time is over, as text. Raises StartFailed."""
-    left = _silent(settings)
+    """Be the agent until there is no pod. Return what is left when the time is over, and after how long, as text; empty
+    for nothing. Raises StartFailed."""
+    left, seconds = _silent(settings), seconds_max
     is_collected = False
     async with trio.open_nursery() as nursery:
-        with trio.move_on_after(seconds_max):
+        with trio.move_on_after(seconds_max), trio.move_on_after(ANSWER_SECONDS_MAX) as answering:
             agent: Agent = await nursery.start(compose.run, settings, lambda: None, None)
             async for _ in Every(LOOK_SECONDS):
                 left = _left(agent, settings)
+                if agent.node.pleg.has_listed:
+                    answering.deadline = math.inf
                 if not left and not is_collected:
                     is_collected = True
                     agent.node.garbage.collect()  # the logs, which may lie there for a minute otherwise
@@ -110,8 +168,10 @@ async def _end_all(settings: Settings, seconds_max: float) -> str:
                     left = f"logs in {settings.pod_logs_dir}"
                 if not left:
                     break
+        if answering.cancelled_caught:
+            seconds = ANSWER_SECONDS_MAX
         nursery.cancel_scope.cancel()
-    return left
+    return f"after {seconds:g} s: {left}" if left else ""
 
 
 def _silent(settings: Settings) -> str:

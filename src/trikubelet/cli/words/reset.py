@@ -16,7 +16,8 @@ def parser() -> Parser:
         "reset",
         "Stop every pod on this node's container runtime, each within its grace period, and remove the volumes, "
         "directories "
-        "and logs of pods. No kubelet may run, and no agent on that runtime. Credentials and configuration are kept.",
+        "and logs of pods. No kubelet may run, and no agent in that root directory or on that runtime. Credentials and "
+        "configuration are kept.",
         [
             ("Stop and remove all pods of this node", "trikubelet reset"),
             ("Do so for an agent with another root directory", "trikubelet reset --root-dir=/srv/agent --timeout=10m"),
@@ -24,7 +25,10 @@ def parser() -> Parser:
         usage="reset [-h] [--root-dir DIR] [--timeout DURATION] [-- AGENT_FLAGS]",
     )
     made.add_argument(
-        "--root-dir", default="", metavar="DIR", help="root directory of the agent (default: the agent's default)"
+        "--root-dir",
+        default="",
+        metavar="DIR",
+        help="root directory of the agent (default: where the other commands find it)",
     )
     made.add_argument(
         "--timeout",
