@@ -30,6 +30,10 @@ LINES: Final = (
     ("pyproject.toml", r"^Documentation = .*$", 'Documentation = "{project_url}/tree/main/docs"'),
     ("pyproject.toml", r"^Changelog = .*$", 'Changelog = "{project_url}/blob/main/CHANGELOG.md"'),
     ("pyproject.toml", r"^Issues = .*$", 'Issues = "{project_url}/issues"'),
+    ("packaging/packages/trikubelet.yaml", r"^maintainer: .*$", "maintainer: {maintainer_name} <{maintainer_mail}>"),
+    ("packaging/packages/trikubelet.yaml", r"^homepage: .*$", "homepage: {project_url}"),
+    ("packaging/packages/kubelet.yaml", r"^maintainer: .*$", "maintainer: {maintainer_name} <{maintainer_mail}>"),
+    ("packaging/packages/kubelet.yaml", r"^homepage: .*$", "homepage: {project_url}"),
     (".github/ISSUE_TEMPLATE/config.yml", r"^    url: .*$", "    url: {project_url}/blob/main/SECURITY.md"),
 )
 """A file, the one line in it that shows contacts, and how that line is written."""

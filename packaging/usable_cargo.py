@@ -174,11 +174,12 @@ def _apt_cache(*words: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def advise(needed: Version) -> str:
-    """What to do about a missing cargo, in one line."""
+def advise(needed: Version, programs: tuple[str, ...] = ()) -> str:
+    """What to do about a missing cargo, in one line. ``programs``: those that are needed besides it, if any."""
     sudo = "" if os.geteuid() == 0 else "sudo "
     if packages := choose_packages(needed):
-        return f"{sudo}apt-get install {packages.cargo} (it is {spell(packages.version)})"
+        names = [packages.cargo, *(packages.others if programs else ())]
+        return f"{sudo}apt-get install {' '.join(names)} (it is {spell(packages.version)})"
     if shutil.which("apt-cache") and not _apt_cache("pkgnames", "cargo"):
         return f"{sudo}apt-get update, and start make again: it then names the package; or take Rust from {RUSTUP}"
     return f"install Rust {spell(needed)} or newer: by your distribution, or from {RUSTUP}"
@@ -192,10 +193,11 @@ def main(words: list[str]) -> int:
             return 1
         print(packages.cargo, *packages.others)
         return 0
+    programs = GATE if words == ["--path"] else ()
     try:
-        path = search_path(find(needed, GATE if words == ["--path"] else ()))
+        path = search_path(find(needed, programs))
     except NotUsable as problem:
-        print(f"error: no Rust {spell(needed)} or newer: {problem}: {advise(needed)}", file=sys.stderr)
+        print(f"error: no Rust {spell(needed)} or newer: {problem}: {advise(needed, programs)}", file=sys.stderr)
         return 1
     if words == ["--path"]:
         print(path)

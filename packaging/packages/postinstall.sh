@@ -25,6 +25,16 @@ if ! SHIV_COMPILE_PYC=1 /usr/bin/trikubelet --v=0 --help >/dev/null; then
     exit 1
 fi
 
+# Without a version before, dpkg says none after "configure", and rpm "1".
+case "$1 ${2-}" in
+    "configure " | "1 ")
+        echo "trikubelet: installed and not started: put manifests into /etc/kubernetes/manifests (examples are in"
+        echo "/usr/share/doc/trikubelet/examples/manifests), then: systemctl enable --now trikubelet"
+        ! command -v kubelet >/dev/null ||
+            echo "trikubelet: this machine has a kubelet, which that stops: read /usr/share/doc/trikubelet/docs/packages.md before"
+        ;;
+esac
+
 [ -d /run/systemd/system ] || exit 0 # whoever started the agent starts it again
 systemctl daemon-reload
 # Nobody waits for it: where the runtime is away, it is ready after minutes.

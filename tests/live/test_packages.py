@@ -38,6 +38,20 @@ FILES = {
     "/usr/share/fish/vendor_completions.d/trikubelet.fish",
     "/usr/share/doc/trikubelet/copyright",
 }
+DOC = "/usr/share/doc/trikubelet"
+GUIDES = {
+    f"{DOC}/{path.relative_to(packages.TOP)}"
+    for pattern in (
+        "docs/*.md",
+        "docs/*.svg",
+        "docs/decisions/*.md",
+        "examples/manifests/**/*.yaml",
+        "examples/systemd/*",
+    )
+    for path in packages.TOP.glob(pattern)
+} | {f"{DOC}/{name}.md" for name in ("README", "CHANGELOG", "SECURITY")}
+FIRST_STEPS = {"deb": f"{DOC}/README.Debian", "rpm": f"{DOC}/README.rpm"}
+DIRECTORIES = {"/etc/trikubelet", "/etc/kubernetes", "/etc/kubernetes/manifests"}
 KUBELETS = {"/usr/bin/kubelet", "/usr/lib/systemd/system/kubelet.service"}
 ZSH = {"deb": "/usr/share/zsh/vendor-completions/_trikubelet", "rpm": "/usr/share/zsh/site-functions/_trikubelet"}
 THROWAWAY = "run: throwaway"
@@ -72,9 +86,9 @@ def test_each_package_holds_what_it_should_and_nothing_else(kind: str) -> None:
         asked = listing.format(packages.package(name, kind))
         told = subprocess.run(["sh", "-c", asked], capture_output=True, text=True, check=True).stdout
         # Only in a deb the names of directories end so.
-        return {line.removeprefix(".") for line in told.splitlines() if not line.endswith("/")} - {"/etc/trikubelet"}
+        return {line.removeprefix(".") for line in told.splitlines() if not line.endswith("/")} - DIRECTORIES
 
-    assert FILES | {ZSH[kind]} == contents("trikubelet")
+    assert FILES | GUIDES | {ZSH[kind], FIRST_STEPS[kind]} == contents("trikubelet")
     assert KUBELETS == contents("trikubelet-kubelet")
 
 
@@ -102,9 +116,21 @@ def test_an_installation_starts_nothing_and_the_command_works(machine: Throwaway
     assert f"trikubelet {__version__}\n" == machine.must("trikubelet", "--version")
     assert 1 == len(unpacked(machine))  # by the installation; the command found it
     assert "" == machine.run("systemd-analyze", "verify", "--man=no", "trikubelet.service").stderr
-    assert "unix:///run/containerd/containerd.sock" in machine.must(
-        "trikubelet", "config", "view", "--", "--config=/etc/trikubelet/config.yaml", "--standalone"
-    )
+
+
+def test_without_a_container_runtime_the_installed_agent_runs_an_example(machine: Throwaway) -> None:
+    """What README.Debian shows, with the unit's command in place of systemctl."""
+    machine.must("dpkg", "--install", "/trikubelet.deb")
+    machine.must("cp", f"{DOC}/examples/manifests/greeter.yaml", "/etc/kubernetes/manifests/")
+    unit = machine.must("cat", "/usr/lib/systemd/system/trikubelet.service")
+    (command,) = (line.removeprefix("ExecStart=") for line in unit.splitlines() if line.startswith("ExecStart="))
+    # The network is the machine's, whose port 10248 may be taken.
+    machine.start("sh", "-c", f". /etc/default/trikubelet; exec {command} --healthz-port=0")
+
+    def listed() -> str:
+        return machine.run("trikubelet", "get", "pods").stdout
+
+    await_that(lambda: "Running" in listed(), 60, listed)
 
 
 @pytest.mark.parametrize(

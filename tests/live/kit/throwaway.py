@@ -26,6 +26,7 @@ mount -t overlay throwaway -o lowerdir=/,upperdir={_ROOT}/upper,workdir={_ROOT}/
 for there in dev sys; do mount --rbind /$there {_ROOT}/root/$there; done
 mount -t tmpfs throwaway {_ROOT}/root/run
 rm -rf {_ROOT}/root/var/cache/trikubelet {_ROOT}/root/var/lib/kubelet {_ROOT}/root/etc/trikubelet
+rm -rf {_ROOT}/root/var/lib/trikubelet {_ROOT}/root/etc/kubernetes
 """
 _THERE = "echo there\nexec sleep infinity\n"
 _TOLD = "/systemctl.told"

@@ -13,6 +13,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+import yaml
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
@@ -107,6 +108,43 @@ def test_what_cannot_be_the_agent_does_not_take_the_place_of_the_one_that_runs(m
     assert 1 == done.returncode
     assert "this version does not start on this machine" in done.stderr
     assert ["trikubelet --v=0 --help"] == machine.told()
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("configure",), True),
+        (("configure", ""), True),
+        (("1",), True),
+        (("configure", "0.1.0-1"), False),
+        (("2",), False),
+    ],
+)
+def test_a_new_installation_prints_the_next_step_and_an_upgrade_does_not(
+    words: tuple[str, ...], shown: bool, machine: Machine
+) -> None:
+    done = machine.run("postinstall.sh", *words)
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert shown == ("then: systemctl enable --now trikubelet\n" in done.stdout)
+    assert "this machine has a kubelet" not in done.stdout
+
+
+def test_a_new_installation_beside_a_kubelet_warns_that_the_unit_stops_it(machine: Machine) -> None:
+    machine.program("kubelet")
+
+    assert "this machine has a kubelet, which that stops" in machine.run("postinstall.sh", "configure", "").stdout
+
+
+def test_the_packaged_configuration_names_no_runtime_and_the_directory_of_the_package() -> None:
+    given = yaml.safe_load((TOP / "packaging/packages/config.yaml").read_text())
+    package = yaml.safe_load((TOP / "packaging/packages/trikubelet.yaml").read_text())
+
+    assert "containerRuntimeEndpoint" not in given
+    assert {"/etc/kubernetes/manifests": "dir"}.items() <= {
+        one["dst"]: one["type"] for one in package["contents"] if "type" in one
+    }.items()
+    assert "/etc/kubernetes/manifests" == given["staticPodPath"]
 
 
 def test_a_compiled_module_that_cannot_be_loaded_is_found_by_what_an_upgrade_tries(tmp_path: Path) -> None:

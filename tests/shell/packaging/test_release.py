@@ -22,6 +22,8 @@ FILES = (
     "pyproject.toml",
     ".github/ISSUE_TEMPLATE/config.yml",
     "packaging/packages/go.sum",
+    "packaging/packages/kubelet.yaml",
+    "packaging/packages/trikubelet.yaml",
     "requirements/build.txt",
     "requirements/release.txt",
     "requirements/runtime.txt",

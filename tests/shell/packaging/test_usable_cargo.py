@@ -156,6 +156,7 @@ def test_the_package_that_brings_a_new_enough_cargo_is_named(
     found = usable_cargo.choose_packages(NEEDED)
     assert expected == [found.cargo, *found.others]
     assert f"apt-get install {expected[0]} (it is {usable_cargo.spell(found.version)})" in usable_cargo.advise(NEEDED)
+    assert f"apt-get install {' '.join(expected)} (" in usable_cargo.advise(NEEDED, usable_cargo.GATE)
 
 
 @pytest.mark.parametrize(

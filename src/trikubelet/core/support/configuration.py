@@ -228,7 +228,7 @@ _WORKS: Final = (
     Works(
         "tests/otel/test_collected_traces.py::test_a_pods_life_and_the_lists_are_reported_under_upstreams_names",
         ("tracing",),
-        "OTLP over HTTP, with the extra trikubelet[otel]",
+        "OTLP over HTTP, with the wheel's extra `otel`",
     ),
     Works(
         f"{_JOIN}a_token_makes_a_ready_node_with_its_labels_and_taints",
