@@ -16,6 +16,7 @@ from core.podkit import (
     pod,
     rule,
     running,
+    sidecar,
     summary,
     unknown,
 )
@@ -290,3 +291,11 @@ def test_kill_is_a_record_of_the_observed_container() -> None:
     observed = observe(it, unknown("foo1"), running("foo2"), running("foo3"))
     message = "Container foo1 is in unknown state, try killing it before restart"
     assert (Kill(observed.containers[0], KillReason.UNKNOWN_STATE, message),) == plan(it, observed).to_kill
+
+
+def test_containers_with_the_hash_that_earlier_agents_wrote_are_not_restarted() -> None:
+    written = "4a1b2edf"  # of a container "a" with this image, regular or sidecar
+    regular = pod(container("a", image="busybox:1"))
+    assert {} == summary(plan(regular, observe(regular, running("a", hash=written))))
+    beside = pod(container("b"), init=(sidecar("a", image="busybox:1"),))
+    assert {} == summary(plan(beside, observe(beside, running("a", hash=written), running("b"))))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.core.container_hash import container_hash
+from trikubelet.core.container_hash import is_made_from
 from trikubelet.core.lifecycle import GRACE_SECONDS_DEFAULT, StopReason, Terminating
 from trikubelet.core.names import all_containers
 from trikubelet.model.runtime import ContainerState, SandboxState
@@ -92,7 +92,7 @@ class StopRules:
                 continue
             if status.state is ContainerState.UNKNOWN or status.sandbox_id != ready[0].id:
                 return False
-            if status.state is ContainerState.RUNNING and status.hash != container_hash(container):
+            if status.state is ContainerState.RUNNING and not is_made_from(container, status.hash):
                 return False
             if self._answers.must_die(container, status.id) or self._failed_after_its_start(container, status.id):
                 return False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.core.container_hash import container_hash
+from trikubelet.core.container_hash import is_made_from
 from trikubelet.model.runtime import ContainerState, ContainerStatus, SandboxState
 from trikubelet.testing.start_rules import BACKOFF_SECONDS
 from trikubelet.testing.starting_over import EXIT_CODE, cause_of
@@ -166,7 +166,7 @@ def _should_run(pod: Pod, container: Container, status: ContainerStatus | None) 
         return None if crashes or ended else "ended and was not started again"
     if status.state is not RUNNING:
         return f"is in state {status.state.name}"
-    if status.hash != container_hash(container):
+    if not is_made_from(container, status.hash):
         return "runs as it was before an edit"
     return None
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trikubelet.core.actions.records import RESIZED_MESSAGE, Kill, KillReason, Verdict, Verdicts
-from trikubelet.core.container_hash import container_hash
+from trikubelet.core.container_hash import is_made_from
 from trikubelet.core.restarts import allows_restart, init_exit_code, is_sidecar
 from trikubelet.model.runtime import ContainerState
 
@@ -130,7 +130,7 @@ def _keep_sidecar(
     elif status.state is ContainerState.UNKNOWN:
         message = f"Init container {container.name} is in unknown state, try killing it before restart"
         plan.replace(index, status, KillReason.UNKNOWN_STATE, message)
-    elif status.hash and status.hash != container_hash(container):
+    elif not is_made_from(container, status.hash):
         message = f"Init container {container.name} definition changed"
         plan.replace(index, status, KillReason.HASH_CHANGED, message)
     elif verdicts.liveness.get(status.id) is Verdict.FAILURE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from trikubelet.core.actions.records import RESIZED_MESSAGE, Kill, KillReason, Verdict, Verdicts
-from trikubelet.core.container_hash import container_hash
+from trikubelet.core.container_hash import is_made_from
 from trikubelet.core.restarts import NEVER, policy, should_restart
 from trikubelet.model.runtime import ContainerState
 
@@ -60,7 +60,7 @@ def are_over(pod: Pod, observed: PodObservation) -> bool:
 
 
 def _why_kill(container: Container, status: ContainerStatus, verdicts: Verdicts) -> Kill | None:
-    if status.hash and status.hash != container_hash(container):
+    if not is_made_from(container, status.hash):
         return Kill(status, KillReason.HASH_CHANGED, f"Container {container.name} definition changed")
     if verdicts.liveness.get(status.id) is Verdict.FAILURE:
         return Kill(status, KillReason.LIVENESS, f"Container {container.name} failed liveness probe")
