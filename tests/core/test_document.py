@@ -160,10 +160,11 @@ def test_json_documents_may_be_separated_by_markers() -> None:
 
 
 @pytest.mark.parametrize("text", ["a: 1\nb:\n  c: 2\n  c: 3\n", '{"a": 1, "b":\n\n{"c": 2,\n"c": 3}}'])
-def test_a_duplicate_key_is_a_fault_and_the_first_value_stays(text: str) -> None:
+def test_a_duplicate_key_is_a_fault_and_the_last_value_holds(text: str) -> None:
     documents, faults = parse_documents(text, "f")
 
-    assert {"a": 1, "b": {"c": 2}} == documents[0].value
+    assert {"a": 1, "b": {"c": 3}} == documents[0].value
+    assert 4 == documents[0].line("b.c")
     assert ["f:4: b.c: the key is given twice, first in line 3 (remove one of the two)"] == [str(x) for x in faults]
 
 

@@ -150,6 +150,12 @@ def _own() -> list[Flag]:
         ),
         Flag("config", p, g.PLACES, "KubeletConfiguration file"),
         Flag("config-dir", p, g.PLACES, "directory of drop-in files (*.conf), applied in the order of their names"),
+        Flag(
+            "strict-config",
+            b,
+            g.PLACES,
+            "refuse configuration files with an unknown field or a duplicate key (default: a warning)",
+        ),
         Flag("root-dir", p, g.PLACES, "directory for the state of the agent and its pods"),
         Flag("cert-dir", p, g.PLACES, "directory for certificates (default: pki in the root directory)"),
         Flag(

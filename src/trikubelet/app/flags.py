@@ -36,6 +36,7 @@ class AgentFlags:
 
     config: str = ""
     config_dir: str = ""
+    strict_config: bool = False
     kubeconfig: str = ""
     bootstrap_kubeconfig: str = ""
     standalone: bool = False

@@ -22,7 +22,7 @@ from trikubelet.app.flags import said_by_flags_alone
 from trikubelet.app.paths import Places, places_for
 from trikubelet.app.root_dir import runtime_record
 from trikubelet.app.served import NOT_SERVED, api_port, obstacles
-from trikubelet.core.configuration import Effective, as_written, combine
+from trikubelet.core.configuration import Decoding, Effective, as_written, combine, sort_faults
 from trikubelet.core.document import Document, parse_documents
 from trikubelet.core.node_addresses import ANY_IPV4, ANY_IPV6, node_ip_problem, node_ips_problem
 from trikubelet.core.node_status.own_labels import label_faults
@@ -154,9 +154,11 @@ def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
     faults = list(flags.faults)
     notes: list[str] = []
     paths = _paths(flags, faults, notes)
-    documents = [_with_absolute_paths(one) for one in _documents(paths, faults)]
-    effective, wrong = combine(documents, flags.settings)
-    faults = as_written([*faults, *wrong], [*map(str, paths)])
+    decoding = Decoding.STRICT if flags.strict_config else Decoding.LENIENT
+    documents, unread = _documents(paths)
+    unread, ignored = sort_faults(unread, decoding)
+    effective, wrong = combine([*map(_with_absolute_paths, documents)], flags.settings, decoding)
+    faults = as_written([*faults, *unread, *wrong], [*map(str, paths)])
     faults += _conflicts(flags)
     node_name = (flags.hostname_override.strip() or surroundings.hostname.strip()).lower()
     if problem := subdomain_problem(node_name):
@@ -179,6 +181,8 @@ def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
     places = partial(places_for, surroundings.uid, surroundings.environment, root_dir)
     records = [] if named or not flags.standalone else _records(places, surroundings.root)
     runtime = choose_endpoint(named, standalone=flags.standalone, records=records, root=surroundings.root)
+    ignored = as_written([*ignored, *effective.warnings], [*map(str, paths)])
+    effective = replace(effective, warnings=tuple(ignored))
     return _settings(flags, effective, runtime, places(inside=runtime.inside), node_name, plugins, notes)
 
 
@@ -258,7 +262,7 @@ def _settings(
         exit_on_lock_contention=flags.exit_on_lock_contention,
         effective=effective,
         flags=said_by_flags_alone(flags),
-        warnings=_warnings(flags, effective),
+        warnings=tuple(_warnings(flags, effective)),
         notes=tuple(notes),
     )
 
@@ -271,9 +275,10 @@ def _paths(flags: AgentFlags, faults: list[Fault], notes: list[str]) -> list[Pat
     return paths
 
 
-def _documents(paths: Sequence[Path], faults: list[Fault]) -> list[Document]:
-    """What the files say."""
-    documents = []
+def _documents(paths: Sequence[Path]) -> tuple[list[Document], list[Fault]]:
+    """What the files say, and what is wrong with their text."""
+    documents: list[Document] = []
+    faults: list[Fault] = []
     for path in paths:
         try:
             found, wrong = parse_documents(read_named(path), str(path))
@@ -290,7 +295,7 @@ def _documents(paths: Sequence[Path], faults: list[Fault]) -> list[Document]:
         ]
         faults += wrong
         documents += found[:1]
-    return documents
+    return documents, faults
 
 
 def _drop_ins(directory: Path, faults: list[Fault], notes: list[str]) -> list[Path]:
@@ -348,13 +353,12 @@ def _stop_seconds(text: str) -> int:
     return seconds
 
 
-def _warnings(flags: AgentFlags, effective: Effective) -> tuple[str, ...]:
-    """The one warning about settings without effect."""
-    idle = (*flags.without_effect, *effective.without_effect)
-    if not idle:
-        return ()
-    places = [f"{name} ({effective.provenance[name]})" if name in effective.provenance else name for name in idle]
-    return (f"These settings have no effect in this version of the agent: {', '.join(places)}",)
+def _warnings(flags: AgentFlags, effective: Effective) -> Iterator[str]:
+    """A warning for each field that is ignored, and one about all settings without effect."""
+    yield from map(str, effective.warnings)
+    if idle := (*flags.without_effect, *effective.without_effect):
+        places = [f"{name} ({effective.provenance[name]})" if name in effective.provenance else name for name in idle]
+        yield f"These settings have no effect in this version of the agent: {', '.join(places)}"
 
 
 def _with_absolute_paths(document: Document) -> Document:

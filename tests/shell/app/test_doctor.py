@@ -540,8 +540,13 @@ async def test_the_command_says_what_the_agent_finds_and_ends_by_the_worst(
 def test_without_an_agent_the_command_looks_for_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--standalone", f"--root-dir={tmp_path}", f"--container-runtime-endpoint=unix://{tmp_path}/none"]
 
-    assert 1 == main(["doctor", "-q", "--", *flags])
-    assert "error    runtime       unix://" in capsys.readouterr().out
+    config = tmp_path / "c.yaml"
+    config.write_text("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPod: 7\n")
+
+    assert 1 == main(["doctor", "-q", "--", *flags, f"--config={config}"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "error runtime unix://" in said
+    assert f"warning configuration {config}:3: maxPod: unknown field: it is ignored" in said
 
 
 @pytest.mark.parametrize(

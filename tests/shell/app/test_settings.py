@@ -292,6 +292,7 @@ def test_everything_wrong_is_reported_together(tmp_path: Path) -> None:
         "--bootstrap-kubeconfig=/b",
         "--hostname-overide=x",
         "--cloud-provider=aws",
+        "--strict-config",
     )
 
     assert [
@@ -309,6 +310,63 @@ def test_everything_wrong_is_reported_together(tmp_path: Path) -> None:
         "--node-ip: 'x' must be an IP address, such as 10.9.8.7 or 2001:db8::ffff",
     ] == [fault for fault in faults if "3.conf" not in fault]
     assert 1 == len([fault for fault in faults if "3.conf" in fault])
+
+
+UNKNOWN_OR_DOUBLED = {
+    "an unknown field": (
+        "configTrialDuration: 10m0s\nmaxPods: 7\n",
+        ("3: configTrialDuration: unknown field: it is ignored (remove it, or move it where it belongs)",),
+    ),
+    "an unknown field that is near a known one": (
+        "maxPod: 3\nmaxPods: 7\n",
+        ('3: maxPod: unknown field: it is ignored (did you mean "maxPods"?)',),
+    ),
+    "an unknown field in an object": (
+        "memorySwap: {swapBehaviour: NoSwap}\nmaxPods: 7\n",
+        ('3: memorySwap.swapBehaviour: unknown field: it is ignored (did you mean "swapBehavior"?)',),
+    ),
+    "an unknown field in an optional object": (
+        "tracing: {endpoint: a, sample: 1}\nmaxPods: 7\n",
+        ("3: tracing.sample: unknown field: it is ignored (remove it, or move it where it belongs)",),
+    ),
+    "an unknown field in a list": (
+        "maxPods: 7\nregisterWithTaints:\n- {key: a, effect: NoSchedule, color: red}\n",
+        ("5: registerWithTaints[0].color: unknown field: it is ignored (remove it, or move it where it belongs)",),
+    ),
+    "a key that is given twice": (
+        "maxPods: 5\nmaxPods: 7\n",
+        ("4: maxPods: the key is given twice, first in line 3: the last value holds (remove one of the two)",),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNKNOWN_OR_DOUBLED)
+@pytest.mark.parametrize("named_by", ["--config={}/c.conf", "--config-dir={}"])
+def test_an_unknown_field_or_a_duplicate_key_of_a_configuration_is_a_warning_and_a_fault_with_strict_config(
+    tmp_path: Path, kind: str, named_by: str
+) -> None:
+    text, expected = UNKNOWN_OR_DOUBLED[kind]
+    (tmp_path / "c.conf").write_text(HEAD + text)
+    flag = named_by.format(tmp_path)
+
+    made = settings(flag)
+
+    assert tuple(f"{tmp_path}/c.conf:{line}" for line in expected) == made.warnings
+    assert 7 == made.configuration.max_pods
+    assert made.provenance["maxPods"].startswith(f"{tmp_path}/c.conf:")
+    (fault,) = faults_of(flag, "--strict-config")
+    assert f"{tmp_path}/c.conf:{expected[0]}".replace(": it is ignored", "").replace(": the last value holds", "") == (
+        fault
+    )
+
+
+@pytest.mark.parametrize("text", ["featureGates: {NoSuchGate: true}\n", "maxPods: many\n", "cgroupDriver: none\n"])
+def test_lenient_decoding_still_refuses_a_wrong_value_and_an_unknown_feature_gate(tmp_path: Path, text: str) -> None:
+    (tmp_path / "c.yaml").write_text(f"{HEAD}{text}configTrialDuration: 10m0s\n")
+
+    (fault,) = faults_of(f"--config={tmp_path}/c.yaml")
+
+    assert fault.startswith(f"{tmp_path}/c.yaml:3: ")
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:

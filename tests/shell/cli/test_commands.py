@@ -582,6 +582,21 @@ async def test_the_configuration_is_shown_with_who_gave_what(
     assert fields == json.loads(out)
 
 
+def test_config_view_of_a_file_prints_its_unknown_fields_on_standard_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPod: 7\n")
+    flags = ["--standalone", f"--root-dir={tmp_path}", f"--config={config}"]
+
+    assert 0 == main(["config", "view", "--given", "--", *flags])
+    said = capsys.readouterr()
+    assert f'warning: {config}:3: maxPod: unknown field: it is ignored (did you mean "maxPods"?)\n' == said.err
+    assert "maxPod" not in said.out
+    assert 1 == main(["config", "view", "--", *flags, "--strict-config"])
+    assert f'error: {config}:3: maxPod: unknown field (did you mean "maxPods"?)\n' == capsys.readouterr().err
+
+
 def test_the_configuration_of_an_agent_that_does_not_run_is_worked_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

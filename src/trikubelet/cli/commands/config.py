@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 from trikubelet.cli import asking, blocking
@@ -45,10 +46,14 @@ async def _asked(args: argparse.Namespace) -> ConfigNote:
 
 
 def _computed(flags: Sequence[str], root_dir: str | None) -> ConfigNote:
-    """What would hold. Raises CommandFailed with every fault of flags and files."""
+    """What would hold. Prints the warnings that the agent would log at start, on standard error. Raises CommandFailed
+    with every fault of flags and files."""
     from trikubelet.app.agent_view import config_note  # noqa: PLC0415 - who asks an agent does not wait for it
 
-    return config_note(asking.settings_of(flags, root_dir))
+    settings = asking.settings_of(flags, root_dir)
+    for warning in settings.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return config_note(settings)
 
 
 def _print_file(note: ConfigNote, args: argparse.Namespace) -> None:

@@ -23,7 +23,8 @@ from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.options import refuse_socket_beside_flags, split_flags
 from trikubelet.cli.terminal import Colour, in_a_cell, painted
 from trikubelet.cli.words.doctor import parser
-from trikubelet.model.finding import Finding, Severity, error, good, worst
+from trikubelet.model.faults import one_line
+from trikubelet.model.finding import Finding, Severity, error, good, warning, worst
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -132,7 +133,11 @@ def _looked_at(args: argparse.Namespace, flags: Sequence[str]) -> Sequence[Findi
     from trikubelet.app.doctor import examine  # noqa: PLC0415 - who asks an agent does not wait for it
 
     settings = asking.settings_of(flags, args.root_dir)
-    return [*interruptible.run(partial(examine, running=False), settings), *_manifests(settings)]
+    ignored = [
+        warning("configuration", one_line(one.source, one.line, one.path, one.problem, ""), one.remedy)
+        for one in settings.effective.warnings
+    ]
+    return [*ignored, *interruptible.run(partial(examine, running=False), settings), *_manifests(settings)]
 
 
 def _manifests(settings: Settings) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ def parser() -> Parser:
             ("Show what was configured, without the defaults", "trikubelet config view --given"),
             ("Print the whole configuration as a file", "trikubelet config view -o yaml"),
             ("Show the effect of a flag before using it", "trikubelet config view -- --standalone --max-pods=20"),
+            ("Check a file", "trikubelet config view -- --config=kubelet.yaml --strict-config"),
         ],
         usage=f"config view [-h] [-o json|yaml] [--given] {AGENT_USAGE} [-- AGENT_FLAGS]",
     )

@@ -2,6 +2,7 @@
 
     file ─► drop-in ─► drop-in ─► flags           each laid over those before it (layers)
     └────────────── one document, which remembers where every value came from
+                    │   unknown fields of a file leave it here, as faults or warnings (decoding)
                     └─► types ─► defaults ─► ranges ─► Effective, or every fault there is (here)
 
 Nothing is read here: ``app.settings`` brings the documents, ``app.flags`` the flags. What has no effect in this agent
@@ -16,8 +17,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trikubelet.core.configuration.checks import problems
+from trikubelet.core.configuration.decoding import Decoding, sort_faults
 from trikubelet.core.configuration.effect import without_effect
-from trikubelet.core.configuration.layers import FieldSetting, Merged, merge, without_zeros
+from trikubelet.core.configuration.layers import FieldSetting, Merged, merge, only_known, without_zeros
 from trikubelet.core.document import Document
 from trikubelet.core.document.shown import shown
 from trikubelet.core.field_path import place_of
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from trikubelet.core.manifest.problem import Problems
 
-__all__ = ["Effective", "FieldSetting", "as_written", "combine"]
+__all__ = ["Decoding", "Effective", "FieldSetting", "as_written", "combine", "sort_faults"]
 
 _IDENTITY = {"apiVersion": API_VERSION, "kind": KIND}
 _DEFAULTS = KubeletConfiguration()
@@ -42,28 +44,35 @@ _DEFAULTS = KubeletConfiguration()
 class Effective:
     """What holds on this node. ``provenance`` says of every field that was given where it was (``flag --v``,
     ``/etc/kubelet.yaml:12``); the others have their defaults. ``without_effect`` names given fields that change
-    nothing yet."""
+    nothing yet; ``warnings`` are about fields of files that are ignored."""
 
     configuration: KubeletConfiguration
     gates: FeatureGates
     provenance: Mapping[str, str]
     without_effect: tuple[str, ...]
+    warnings: tuple[Fault, ...] = ()
 
 
-def combine(documents: Sequence[Document], flags: Sequence[FieldSetting] = ()) -> tuple[Effective | None, list[Fault]]:
+def combine(
+    documents: Sequence[Document], flags: Sequence[FieldSetting] = (), decoding: Decoding = Decoding.STRICT
+) -> tuple[Effective | None, list[Fault]]:
     """The effective configuration of documents, later ones over earlier ones, under flags; or None and all faults.
 
     The shape of every document is judged on its own, so that a fault is found even where a later layer covers it;
     ranges are those of the values that hold. Raises nothing.
     """
     faults: list[Fault] = []
+    warnings: list[Fault] = []
     layers = []
     for document in documents:
         faults += _identity_faults(document)
         if isinstance(document.value, dict) and document.value.get("kind") in (None, KIND):
             layer = without_zeros(document, KubeletConfiguration)
-            faults += [fault for fault in examine(layer, KubeletConfiguration).faults if fault.path not in _IDENTITY]
-            layers.append(layer)
+            found = [fault for fault in examine(layer, KubeletConfiguration).faults if fault.path not in _IDENTITY]
+            wrong, ignored = sort_faults(found, decoding)
+            faults += wrong
+            warnings += ignored
+            layers.append(only_known(layer, KubeletConfiguration))
     merged = merge(layers, flags)
     examined = examine(Document(merged.value, "", 0), KubeletConfiguration)
     # Those of files were found above; here are the flags'.
@@ -78,7 +87,7 @@ def combine(documents: Sequence[Document], flags: Sequence[FieldSetting] = ()) -
         return None, list(dict.fromkeys(faults))
     gates = FeatureGates(configuration.feature_gates)
     idle = without_effect(merged.given(), configuration.feature_gates)
-    return Effective(configuration, gates, merged.provenance(), idle), []
+    return Effective(configuration, gates, merged.provenance(), idle, tuple(warnings)), []
 
 
 def as_written(faults: Sequence[Fault], sources: Sequence[str]) -> list[Fault]:

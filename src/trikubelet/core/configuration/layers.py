@@ -148,13 +148,33 @@ def _pruned(value: object, type_: type[msgspec.Struct], prefix: str) -> object:
         field = fields.get(name)
         if field is None:
             kept[name] = item
-        elif isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+        elif _is_struct(field.type):
             inner = _pruned(item, field.type, f"{prefix}{name}.")
             if inner != {}:
                 kept[name] = inner
         elif f"{prefix}{name}" in ZERO_IS_A_VALUE or not _is_zero(item, field.default):
             kept[name] = item
     return kept
+
+
+def only_known(document: Document, type_: type[msgspec.Struct]) -> Document:
+    """The document without the members that its type does not have. Those in lists stay: a list is one value here."""
+    return replace(document, value=_known(document.value, type_))
+
+
+def _known(value: object, type_: type[msgspec.Struct]) -> object:
+    if not isinstance(value, dict):
+        return value
+    fields = fields_of(type_)
+    return {
+        name: _known(item, fields[name].type) if _is_struct(fields[name].type) else item
+        for name, item in value.items()
+        if name in fields
+    }
+
+
+def _is_struct(type_: object) -> bool:
+    return isinstance(type_, type) and issubclass(type_, msgspec.Struct)
 
 
 def _is_zero(value: object, default: object) -> bool:

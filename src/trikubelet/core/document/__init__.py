@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 
 from trikubelet.core.document import json_text, yaml_text
-from trikubelet.core.document.record import Document
+from trikubelet.core.document.record import Document, is_duplicate_key
 from trikubelet.model.faults import Fault
 
-__all__ = ["Document", "parse_documents"]
+__all__ = ["Document", "is_duplicate_key", "parse_documents"]
 
 _JSON = re.compile(r"\s*\{\s*[\"}]")
 _JSON_NAME = ".json"
@@ -37,7 +37,7 @@ def parse_documents(text: str | bytes, source: str) -> tuple[list[Document], lis
 
     ``source`` names the text in faults. Documents with nothing in them (comments only) are left out; one with a null
     is not, for somebody wrote it (or a program that had nothing). A document with a duplicate key is returned, with
-    the first of the values, beside its fault; one with a syntax error is not. Raises nothing.
+    the last of the values, beside its fault; one with a syntax error is not. Raises nothing.
     """
     octets = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     try:

@@ -49,6 +49,7 @@ def read(text: str, source: str, documents: list[Document], faults: list[Fault])
     while position < len(text):
         reader = _Reader(text, line_at)
         try:
+            reader.lines[()] = line_at(position)
             value, position = reader.value(position, ())
         except _Syntax as wrong:
             problem = f"this is not JSON: {wrong.problem}"
@@ -84,8 +85,7 @@ class _Reader:
         """What is wrong with values that stand alone: what is beside them can be read all the same."""
 
     def value(self, position: int, place: Place) -> tuple[object, int]:
-        """The value that begins at ``position`` and where it ends."""
-        self.lines.setdefault(place, self._line_at(position))
+        """The value that begins at ``position`` and where it ends. A member of an object has the line of its key."""
         if len(place) > DEPTH_MAX:
             raise _Syntax(f"it is nested deeper than {DEPTH_MAX} levels", position)
         start = self._text[position : position + 1]
@@ -115,14 +115,11 @@ class _Reader:
             inner = (*place, key)
             if is_path_too_long(inner):
                 raise _Syntax(PATH_TOO_LONG, begin)
-            first = self.lines.setdefault(inner, line)
-            twice = key in found
-            if twice:
-                self.duplicates.append((inner, first, line))
+            if key in found:
+                self.duplicates.append((inner, self.lines[inner], line))
+            self.lines[inner] = line
             position = self._expect(":", position)
-            value, position = self.value(position, inner)
-            if not twice:
-                found[key] = value
+            found[key], position = self.value(position, inner)
             position, ended = self._comma_or("}", position)
             if ended:
                 return found, position
@@ -133,7 +130,9 @@ class _Reader:
         if self._text.startswith("]", position):
             return found, position + 1
         while True:
-            value, position = self.value(position, (*place, str(len(found))))
+            inner = (*place, str(len(found)))
+            self.lines[inner] = self._line_at(position)
+            value, position = self.value(position, inner)
             found.append(value)
             position, ended = self._comma_or("]", position)
             if ended:

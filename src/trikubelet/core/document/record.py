@@ -27,10 +27,18 @@ megabytes with a hundred thousand faults in it; no API takes half as much."""
 PATH_TOO_LONG = f"this key and those around it have more than {PATH_CHARS_MAX} characters"
 
 
+_DUPLICATE_KEY = "the key is given twice"
+
+
 def duplicate_key(source: str, place: Place, first: int, again: int) -> Fault:
     """The fault of a key that stands in line ``first`` and once more in line ``again``."""
-    problem = f"the key is given twice, first in line {first}"
+    problem = f"{_DUPLICATE_KEY}, first in line {first}"
     return Fault(source, again, path_of(place), problem, "remove one of the two")
+
+
+def is_duplicate_key(fault: Fault) -> bool:
+    """True for a fault of ``duplicate_key``: the document has the last of the values."""
+    return fault.problem.startswith(_DUPLICATE_KEY)
 
 
 def is_path_too_long(place: Place) -> bool:
@@ -42,7 +50,7 @@ def is_path_too_long(place: Place) -> bool:
 class Document:
     """One document: its value, the text it came from (``source``), its number in it, counted from 0, ``lines``, the
     line (from 1) of every place in it, ``doubted``, the places of keys that were given twice: what stands there is only
-    the first of the values, and ``unread``, those of values that cannot be: None stands there instead. ``written``: the
+    the last of the values, and ``unread``, those of values that cannot be: None stands there instead. ``written``: the
     text of values that stand for something else in YAML, such as ``yes``; ``at``: the place where this value is among
     those."""
 

@@ -111,6 +111,7 @@ def _read_document(
 ) -> None:
     reader = _Reader(events, lines_before, aliased.octets)
     first = next(events)
+    reader.lines[()] = lines_before + _line(first) + 1
     value, _ = reader.value(first, ())
     next(events)  # the document's end: a syntax error after the value surfaces here, before the value is kept
     doubles = [duplicate_key(source, *double) for double in reader.duplicates]
@@ -166,9 +167,8 @@ class _Reader:
         """What is wrong with values that stand alone: what is beside them can be read all the same."""
 
     def value(self, event: Any, place: Place) -> tuple[object, _Size]:
-        """The value that begins with ``event``."""
+        """The value that begins with ``event``. A member of an object has the line of its key."""
         line = _line(event)
-        self.lines.setdefault(place, self._lines_before + line + 1)
         if len(place) > DEPTH_MAX:
             raise _Broken(f"the document is nested deeper than {DEPTH_MAX} levels", (), line)
         if isinstance(event, yaml.AliasEvent):
@@ -225,7 +225,9 @@ class _Reader:
         items: list[object] = []
         size = _Size(1, _VALUE_BYTES)
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            item, item_size = self.value(event, (*place, str(len(items))))
+            inner = (*place, str(len(items)))
+            self.lines[inner] = self._lines_before + _line(event) + 1
+            item, item_size = self.value(event, inner)
             items.append(item)
             size += item_size
         return items, size
@@ -237,6 +239,7 @@ class _Reader:
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             line = self._lines_before + _line(event) + 1
             if _is_merge(event):
+                self.lines[(*place, _MERGE)] = line
                 value, value_size = self.value(next(self._events), (*place, _MERGE))
                 merged += _merged_maps(value, (*place, _MERGE), _line(event))
                 size += value_size
@@ -245,13 +248,11 @@ class _Reader:
             inner = (*place, key)
             if is_path_too_long(inner):
                 raise _Broken(PATH_TOO_LONG, place, _line(event), "shorten it")
-            first = self.lines.setdefault(inner, line)
-            value, value_size = self.value(next(self._events), inner)
-            size += value_size + _Size(0, len(key))
             if key in found:
-                self.duplicates.append((inner, first, line))
-            else:
-                found[key] = value
+                self.duplicates.append((inner, self.lines[inner], line))
+            self.lines[inner] = line
+            found[key], value_size = self.value(next(self._events), inner)
+            size += value_size + _Size(0, len(key))
         for other in merged:
             for key, value in other.items():
                 found.setdefault(key, value)

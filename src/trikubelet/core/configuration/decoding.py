@@ -1,0 +1,47 @@
+"""How strictly a configuration file is decoded, and the faults that lenient decoding ignores.
+
+A node is upgraded and downgraded with the file that it has. The file may then name a field that the other version does
+not know. Lenient decoding, like upstream's, ignores such a field with a warning; of a key that is given twice the last
+value holds. Any other fault ends the start in both ways of decoding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from trikubelet.core.document import is_duplicate_key
+from trikubelet.core.structure import UNKNOWN_FIELD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trikubelet.model.faults import Fault
+
+
+class Decoding(Enum):
+    """What an unknown field or a duplicate key is: a warning, or a fault."""
+
+    LENIENT = "lenient"
+    STRICT = "strict"
+
+
+def sort_faults(found: Iterable[Fault], decoding: Decoding) -> tuple[list[Fault], list[Fault]]:
+    """The faults of a file and the warnings about it, in the order of ``found``."""
+    faults: list[Fault] = []
+    warnings: list[Fault] = []
+    for fault in found:
+        ignored = _ignored(fault) if decoding is Decoding.LENIENT else ""
+        if ignored:
+            warnings.append(replace(fault, problem=f"{fault.problem}: {ignored}"))
+        else:
+            faults.append(fault)
+    return faults, warnings
+
+
+def _ignored(fault: Fault) -> str:
+    """What lenient decoding makes of the fault; empty for a fault that it does not ignore."""
+    if fault.problem == UNKNOWN_FIELD:
+        return "it is ignored"
+    return "the last value holds" if is_duplicate_key(fault) else ""
