@@ -82,7 +82,7 @@ def test_an_operator_without_a_cluster_has_kubectls_verbs(agent: Agent, tmp_path
 
     said_once(agent, re.compile(r"web-live +\d+m +\d+Mi\n").fullmatch, "top", "pods", "--no-headers")
 
-    assert "pod/web-live container beside restarted\n" == said(agent, "restart", "web-live", "-c", "beside")
+    assert "pod/web-live container beside is being restarted\n" == said(agent, "restart", "web-live", "-c", "beside")
     counts = 'jsonpath={.status.containerStatuses[?(@.name=="beside")].restartCount}'
     assert "pod/web-live condition met\n" == said(agent, "wait", "web-live", f"--for={counts}=1", "--timeout=60s")
     assert said(agent, "delete", "pod", "web").startswith('pod "web-live" deleted (removed ')
