@@ -320,7 +320,7 @@ async def test_a_cluster_that_does_not_tell_of_trust_anchors_is_named_as_the_rea
 ) -> None:
     bench.link.down()
     async with bench.running() as objects:
-        told = "cannot be read; does this cluster serve certificates.k8s.io/v1beta1 clustertrustbundles"
+        told = "does this cluster serve clustertrustbundles.certificates.k8s.io in v1 or v1beta1"
         with pytest.raises(ObjectUnavailable, match=told):
             await objects.trust_bundles(ONE)
         bench.link.up()

@@ -1,6 +1,6 @@
 """What has become of a PodCertificateRequest: nothing yet, a certificate, or a refusal.
 
-``kube.pod_certificates`` makes requests and watches them. Field names are the API's (certificates.k8s.io/v1beta1,
+``kube.pod_certificates`` makes requests and watches them. Field names are the API's (certificates.k8s.io/v1,
 KEP-4317), texts are upstream's.
 """
 

@@ -5,7 +5,8 @@
        └─ time to refresh it; the old one counts until then ◄─ issued  └─► gone: another one
 
 Kept in memory alone, so an agent that restarts makes new keys, while the pods' files stay what they were. One watch
-of this node's requests, for as long as a pod needs some: clusters need not serve them (certificates.k8s.io/v1beta1).
+of this node's requests, for as long as a pod needs some: clusters need not serve them
+(certificates.k8s.io/v1 from 1.37, v1beta1 before).
 Who needs a certificate asks again at each sync of the pod, so nothing runs here by itself but the watch.
 (KEP-4317)
 """
@@ -27,6 +28,7 @@ from trikubelet.core.pod_certificate import Issued, Refused, Request, outcome
 from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.kube.informer import Informer
+from trikubelet.kube.served_versions import ServedVersions
 from trikubelet.model.api import POD_CERTIFICATE_REQUESTS, SERVICE_ACCOUNTS, Selection
 from trikubelet.model.api_errors import ApiError
 from trikubelet.model.decoding import decode_object
@@ -109,8 +111,8 @@ class PodCertificates:
         outage: Outage,
         chance: random.Random,
     ) -> None:
-        self._watches = watches
-        self._requests = requests
+        self._watches = ServedVersions(watches)
+        self._requests = ServedVersions(requests)
         self._node = node
         self._new_key = new_key
         self._wake = wake

@@ -1,6 +1,7 @@
 """A cluster's bundles of trust anchors: one watch of all, for as long as a pod of this node mounts some.
 
-Clusters need not serve them (certificates.k8s.io/v1beta1), so nobody asks before a pod does.
+Clusters need not serve them, so they are not asked for before a pod needs some. 1.37 serves certificates.k8s.io/v1,
+older servers v1beta1 if their operator wants that.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import trio
 
 from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kube.informer import Informer
+from trikubelet.kube.served_versions import ServedVersions
 from trikubelet.model import k8s
 from trikubelet.model.api import CLUSTER_TRUST_BUNDLES, Selection
 from trikubelet.model.decoding import decode_object
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 ANSWER_SECONDS_MAX: Final = 10.0
 """A pod waits this long for the first list; then its user is notified, and it is looked at again when there is one."""
 
+_VERSIONS: Final = (CLUSTER_TRUST_BUNDLES.version, *CLUSTER_TRUST_BUNDLES.older)
+
 
 class TrustBundles:
     """Owns which pods need trust anchors. ``wake`` is given their UIDs when bundles change."""
@@ -34,7 +38,7 @@ class TrustBundles:
     def __init__(
         self, api: Api, wake: Callable[[Collection[str]], None], outage: Outage, chance: random.Random
     ) -> None:
-        self._api = api
+        self._api = ServedVersions(api)
         self._wake = wake
         self._outage = outage
         self._chance = chance
@@ -61,8 +65,8 @@ class TrustBundles:
             self._asking.discard(uid)
         if not informer.has_synced:
             raise ObjectUnavailable(
-                "ClusterTrustBundles cannot be read; does this cluster serve "
-                f"{CLUSTER_TRUST_BUNDLES.api_version} {CLUSTER_TRUST_BUNDLES.plural}?"
+                f"cannot read ClusterTrustBundles: no answer within {ANSWER_SECONDS_MAX:g} s (does this cluster serve "
+                f"{CLUSTER_TRUST_BUNDLES.plural}.{CLUSTER_TRUST_BUNDLES.group} in {' or '.join(_VERSIONS)}?)"
             )
         return informer.objects.values()
 

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of object an API server serves. ``group`` is "" for the core group."""
+    """A kind of object an API server serves. ``group`` is "" for the core group; ``older``: the versions before
+    ``version`` in which an older server serves the same objects, newest first."""
 
     group: str
     version: str
     plural: str
     kind: str
     namespaced: bool
+    older: tuple[str, ...] = ()
 
     @property
     def api_version(self) -> str:
@@ -58,10 +60,10 @@ SIGNING_REQUESTS = Resource(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
 )
 CLUSTER_TRUST_BUNDLES = Resource(
-    "certificates.k8s.io", "v1beta1", "clustertrustbundles", "ClusterTrustBundle", namespaced=False
+    "certificates.k8s.io", "v1", "clustertrustbundles", "ClusterTrustBundle", namespaced=False, older=("v1beta1",)
 )
 POD_CERTIFICATE_REQUESTS = Resource(
-    "certificates.k8s.io", "v1beta1", "podcertificaterequests", "PodCertificateRequest", namespaced=True
+    "certificates.k8s.io", "v1", "podcertificaterequests", "PodCertificateRequest", namespaced=True, older=("v1beta1",)
 )
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 SELF_ACCESS_REVIEWS = Resource(

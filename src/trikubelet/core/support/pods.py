@@ -315,12 +315,12 @@ _WORKS: Final = (
     Works(
         f"{_LIVE}cluster_trust_bundles.py::test_a_pod_gets_the_trust_anchors_it_asks_for_and_sees_them_change",
         ("volumes[].projected.sources[].clusterTrustBundle",),
-        f"where the cluster serves v1beta1; {_OF_STATIC_PODS}",
+        f"where the cluster serves v1 (1.37 and later) or v1beta1; {_OF_STATIC_PODS}",
     ),
     Works(
         f"{_LIVE}cluster_trust_bundles.py::test_a_pod_gets_a_key_and_the_certificate_that_a_signer_makes_for_it",
         ("volumes[].projected.sources[].podCertificate",),
-        f"where the cluster serves v1beta1; {_OF_STATIC_PODS}",
+        f"where the cluster serves v1 (1.37 and later) or v1beta1; {_OF_STATIC_PODS}",
     ),
     Works(
         f"{_CLAIMS}a_pod_waits_until_its_claim_is_bound_and_gets_its_files_for_its_group",
