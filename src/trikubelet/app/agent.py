@@ -41,6 +41,7 @@ from trikubelet.server.health import REPORTED_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from trikubelet.app.access import Found
     from trikubelet.app.compose import Agent
@@ -67,22 +68,29 @@ def run_agent(argv: Sequence[str]) -> int:
         settings = load_settings(flags, Surroundings(os.geteuid(), os.environ, socket.gethostname()))
         handler = _start_log(settings)
         found = compose.find_access(settings)
-        with RootLock(settings.root_dir):
+        with RootLock(settings.root_dir, shares_runtime=settings.shares_runtime), _claimed(settings):
             if note := bind_to_runtime(settings.root_dir, settings.runtime.endpoint):
                 settings = replace(settings, notes=(*settings.notes, note))
-            # With --lock-file agents hand a node over: the next one starts beside the present one, and waits.
-            shares = settings.shares_runtime or bool(settings.lock_file)
-            with claimed_runtime(settings.runtime.endpoint, shares=shares):
-                record_start(settings.root_dir, this_start(sys.argv[0], written_again(argv), os.environ))
-                return supervise.run(
-                    partial(_main, settings, lambda: handler.problem, found),
-                    checks=_vital,
-                    status=_status,
-                    stop_seconds_max=_stop_seconds_max(settings),
-                    beside=lambda agent: greet(agent.node, settings),
-                )
+            record_start(settings.root_dir, this_start(sys.argv[0], written_again(argv), os.environ))
+            return supervise.run(
+                partial(_main, settings, lambda: handler.problem, found),
+                checks=_vital,
+                status=_status,
+                stop_seconds_max=_stop_seconds_max(settings),
+                beside=lambda agent: greet(agent.node, settings),
+            )
     except StartFailed as error:
         return supervise.last_words(error, sys.stderr)
+
+
+def _claimed(settings: Settings) -> AbstractContextManager[None]:
+    """The claim of the runtime, before anything is recorded of it. With ``--lock-file`` agents hand a node over: the
+    next one starts beside the present one, and waits."""
+    return claimed_runtime(
+        settings.runtime.endpoint,
+        shares=settings.shares_runtime or bool(settings.lock_file),
+        beside_sharing=not settings.ends_unknown_pods,
+    )
 
 
 def _stop_seconds_max(settings: Settings) -> float:

@@ -7,6 +7,7 @@ is upstream's ``--lock-file``, by which agents hand a node over: the next one wa
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -18,6 +19,7 @@ import trio
 from inotify_simple import INotify, flags
 
 from trikubelet.kit.every import Every
+from trikubelet.kit.plain_file import open_plain, open_plain_to_lock
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
@@ -28,7 +30,9 @@ log = logging.getLogger(__name__)
 LOCK_NAME: Final = "trikubelet.lock"
 ROOT_MODE: Final = 0o750
 _WAIT_SECONDS: Final = 1.0
-_PID_BYTES: Final = 32
+_LOCK_BYTES_MAX: Final = 64
+_SHARES: Final = "shares its runtime\n"
+"""What the lock's file says of an agent that starts beside others on purpose."""
 
 
 class RootInUse(StartFailed):
@@ -43,17 +47,19 @@ class RootInUse(StartFailed):
 
 
 class RootLock:
-    """Owns the root directory, from ``__enter__`` to ``__exit__``. The holder's process id is in its file."""
+    """Owns the root directory, from ``__enter__`` to ``__exit__``. Its file has the holder's process id, and whether
+    the holder shares its runtime: a note elsewhere would outlive the holder."""
 
-    def __init__(self, root_dir: Path) -> None:
+    def __init__(self, root_dir: Path, *, shares_runtime: bool = False) -> None:
         self._root_dir = root_dir
+        self._note = _SHARES if shares_runtime else ""
         self._file = -1
 
     def __enter__(self) -> RootLock:
         """Take the lock; the directory is made if need be. Raises RootInUse and StartFailed."""
         try:
             self._root_dir.mkdir(mode=ROOT_MODE, parents=True, exist_ok=True)
-            self._file = take_lock(self._root_dir / LOCK_NAME)
+            self._file = take_lock(self._root_dir / LOCK_NAME, self._note)
         except BlockingIOError as held:
             raise RootInUse(self._root_dir, held.strerror or "unknown") from held
         except OSError as error:
@@ -75,6 +81,7 @@ class LockFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._target = Path(os.path.realpath(path))  # an operator may have made it a link
         self._file = -1
 
     async def acquire(self) -> None:
@@ -82,7 +89,7 @@ class LockFile:
         logged = False
         async for _ in Every(_WAIT_SECONDS):
             try:
-                self._file = take_lock(self._path)
+                self._file = take_lock(self._target)
             except BlockingIOError as held:
                 if not logged:
                     log.info("Waiting for %s, which process %s holds", self._path, held.strerror)
@@ -108,20 +115,39 @@ class LockFile:
             self._file = -1
 
 
-def take_lock(path: Path) -> int:
-    """Lock a file and write our process id into it; the open file. Raises BlockingIOError, whose ``strerror`` is the
-    holder's process id, when it is held, and OSError."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def take_lock(path: Path, note: str = "") -> int:
+    """Lock a file, made if need be, and write our process id and a note into it; the open file. Raises BlockingIOError,
+    whose ``strerror`` is the holder's process id, when it is held, and OSError; for a link or anything else but a plain
+    file, too, which another user may have put there to have the target overwritten."""
+    try:
+        file = open_plain_to_lock(str(path), 0o600)
+    except BlockingIOError as leased:  # which says nothing of its lock
+        raise OSError(errno.EBUSY, "another process has a lease on it", str(path)) from leased
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as held:
-        holder = os.pread(file, _PID_BYTES, 0).decode(errors="replace").strip()
-        os.close(file)
-        raise BlockingIOError(held.errno, holder or "unknown", str(path)) from held
+        raise BlockingIOError(held.errno, _holder(file) or "unknown", str(path)) from held
     except OSError:
         os.close(file)
         raise
     with suppress(OSError):  # a full disk does not prevent locking
         os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        os.pwrite(file, f"{os.getpid()}\n{note}".encode(), 0)
     return file
+
+
+def shares_runtime(lock: Path) -> bool:
+    """True if the holder of a root directory's lock shares its runtime. False where that cannot be read."""
+    with suppress(OSError), open_plain(str(lock), follows_links=False) as file:
+        return file.read(_LOCK_BYTES_MAX).decode(errors="replace").partition("\n")[2] == _SHARES
+    return False
+
+
+def _holder(file: int) -> str:
+    """The process id in a lock's file, as text, or nothing. Closes the file."""
+    try:
+        return os.pread(file, _LOCK_BYTES_MAX, 0).decode(errors="replace").partition("\n")[0].strip()
+    except OSError:
+        return ""
+    finally:
+        os.close(file)

@@ -7,81 +7,113 @@ and ``reset`` and ``run`` before they touch a runtime. A runtime is identified b
 
 from __future__ import annotations
 
-import errno
 import os
-import re
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.app.endpoint import DEFAULT
-from trikubelet.app.lock import LOCK_NAME
+from trikubelet.app.lock import LOCK_NAME, shares_runtime
 from trikubelet.app.root_dir import recorded_runtime
+from trikubelet.core.document import parse_documents
 from trikubelet.cri.endpoint import socket_path
 from trikubelet.host.processes import command_line, holders_of, parents_of, processes_named
-from trikubelet.kit.plain_file import open_plain
+from trikubelet.kit.plain_file import read_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
-_K3S: Final = "unix:///run/k3s/containerd/containerd.sock"
+
+@dataclass(frozen=True, slots=True)
+class _Kubelet:
+    """A program with a kubelet inside. ``runtime``: the endpoint it uses unless it is given another;
+    ``configuration``: its configuration file, likewise; ``field``: what the endpoint is called there."""
+
+    runtime: str
+    configuration: str = ""
+    field: str = "containerRuntimeEndpoint"
+
+
+_K3S: Final = _Kubelet(
+    "unix:///run/k3s/containerd/containerd.sock", "/etc/rancher/k3s/config.yaml", "container-runtime-endpoint"
+)
+_K3S_DOCKER: Final = "unix:///run/k3s/cri-dockerd/cri-dockerd.sock"
 _KUBELETS: Final = {
-    "kubelet": DEFAULT,
+    "kubelet": _Kubelet(DEFAULT),
     "k3s": _K3S,
     "k3s-server": _K3S,
     "k3s-agent": _K3S,
-    "kubelite": "unix:///var/snap/microk8s/common/run/containerd.sock",
+    "kubelite": _Kubelet("unix:///var/snap/microk8s/common/run/containerd.sock"),
 }
-"""What the processes are called that are kubelets, and the runtime of each unless it is given another."""
-_ENDPOINT_LINE: Final = re.compile(r"""^containerRuntimeEndpoint:\s*["']?([^\s"']+)""", re.MULTILINE)
+"""By the name of the process."""
 _CONFIGURATION_BYTES_MAX: Final = 256 * 1024
-_NO_FILE: Final = frozenset({errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENOTDIR})
+_DROP_INS_MAX: Final = 100
 
 
-def agents_on(endpoint: str) -> list[int]:
-    """The other agents' processes. Each holds the lock of its root directory, in which its runtime stands; how it is
-    called says nothing, being a script of Python's. Raises OSError."""
-    return [
-        process
-        for process, lock in sorted(holders_of(LOCK_NAME).items())
-        if _socket(_recorded(lock.parent), process) == _socket(endpoint)
-    ]
+def agents_on(endpoint: str, *, with_sharing: bool = True) -> list[int]:
+    """The other agents' processes. Each holds the lock of its root directory, which records its runtime; the name of
+    the process is that of Python. ``with_sharing``: also those that share their runtime. A process that cannot be read
+    is left out, because it may have ended. Raises OSError without /proc."""
+    found = []
+    for process, lock in sorted(holders_of(LOCK_NAME).items()):
+        with suppress(OSError):
+            if _socket(recorded_runtime(lock.parent), process) == _socket(endpoint) and (
+                with_sharing or not shares_runtime(lock)
+            ):
+                found.append(process)
+    return found
 
 
 def kubelets_on(endpoint: str) -> list[int]:
     """The processes of kubelets on that runtime, those inside k3s and MicroK8s included. This process and its parents
-    are not among them: the agent may be called kubelet itself. Raises OSError."""
+    are not among them: the agent may be called kubelet itself. Raises OSError without /proc."""
     ours = {os.getpid(), *parents_of(os.getpid()), *holders_of(LOCK_NAME)}
     return sorted(
         process
-        for name, default in _KUBELETS.items()
+        for name, kubelet in _KUBELETS.items()
         for process in processes_named(name)
-        if process not in ours and _may_use(process, default, endpoint)
+        if process not in ours and _may_use(process, kubelet, endpoint)
     )
 
 
-def _may_use(process: int, default: str, endpoint: str) -> bool:
-    """True if the kubelet is on that runtime, or if a directory of configuration files may say so."""
+def _may_use(process: int, kubelet: _Kubelet, endpoint: str) -> bool:
+    """True if the kubelet is on that runtime, or if a directory of configuration files may move it there."""
     words = command_line(process)
-    named = _endpoint_of(process, words)
+    named = _endpoint_of(process, words, kubelet)
     if not named and _value(words, "--config-dir"):
         return _socket(endpoint, process) == _socket(endpoint)
-    return _socket(named or default, process) == _socket(endpoint)
+    return _socket(named or kubelet.runtime, process) == _socket(endpoint)
 
 
-def _endpoint_of(process: int, words: Sequence[str]) -> str:
-    """The runtime endpoint that a kubelet's command line or configuration file names; empty where neither does."""
+def _endpoint_of(process: int, words: Sequence[str], kubelet: _Kubelet) -> str:
+    """The runtime endpoint that a kubelet's command line or configuration names; empty where neither does."""
     if given := _value(words, "--container-runtime-endpoint"):
         return given
-    configuration = _value(words, "--config")
-    if not configuration.startswith("/"):
-        return ""
-    try:
-        with open_plain(f"/proc/{process}/root{configuration}") as file:
-            written = file.read(_CONFIGURATION_BYTES_MAX).decode(errors="replace")
-    except OSError:
-        return ""
-    found = _ENDPOINT_LINE.search(written)
-    return found.group(1) if found else ""
+    named, docker = "", kubelet is _K3S and "--docker" in words
+    for settings in _configuration(process, words, kubelet):
+        found = settings.get(kubelet.field)
+        if isinstance(found, str) and found:
+            named = found
+        if kubelet is _K3S and settings.get("docker") is True:
+            docker = True
+    return named or (_K3S_DOCKER if docker else "")
+
+
+def _configuration(process: int, words: Sequence[str], kubelet: _Kubelet) -> Iterator[Mapping[str, object]]:
+    """What the configuration files have that a kubelet reads, in YAML or JSON; k3s has a directory of them, too. Those
+    that cannot be read are left out."""
+    path = _value(words, "--config") or kubelet.configuration
+    if not path.startswith("/"):
+        return
+    root = f"/proc/{process}/root"
+    names: list[str] = []
+    if kubelet is _K3S:
+        with suppress(OSError):
+            names = sorted(name for name in os.listdir(f"{root}{path}.d") if name.endswith((".yaml", ".yml")))
+    for file in (path, *(f"{path}.d/{name}" for name in names[:_DROP_INS_MAX])):
+        with suppress(OSError):
+            documents, _ = parse_documents(read_plain(root + file, _CONFIGURATION_BYTES_MAX), file)
+            yield from (one.value for one in documents if isinstance(one.value, dict))
 
 
 def _value(words: Sequence[str], flag: str) -> str:
@@ -93,17 +125,6 @@ def _value(words: Sequence[str], flag: str) -> str:
         elif word == flag:
             found = "".join(words[place + 1 : place + 2])
     return found
-
-
-def _recorded(root_dir: Path) -> str:
-    """The endpoint that is recorded there. A container may hold a file of the lock's name, too, and have anything in
-    the record's place: what is no file at all no agent wrote. Raises OSError."""
-    try:
-        return recorded_runtime(root_dir)
-    except OSError as error:
-        if error.errno in _NO_FILE:
-            return ""
-        raise
 
 
 def _socket(endpoint: str, process: int | None = None) -> tuple[int, int] | str:

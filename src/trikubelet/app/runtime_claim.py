@@ -3,7 +3,11 @@
 Each agent would take the other's pods for orphans. The evidence is a process (``app.neighbours``), or the lock of a
 file beside the runtime's socket, which also an agent in another PID namespace holds. The kernel releases the lock when
 its process ends, however it ends. Where the file cannot be made, as for a user who may not write there, the processes
-are all the evidence.
+are all the evidence. An agent that holds the lock looks for processes all the same, because another agent may be one
+that could not lock the file.
+
+An agent that shares the runtime takes no lock. Otherwise it would keep the first agent from starting again after a
+crash, although the operator gave the flag to the second one.
 """
 
 from __future__ import annotations
@@ -32,43 +36,48 @@ _COMMAND_CHARS_MAX: Final = 120
 
 
 @contextmanager
-def claimed_runtime(endpoint: str, *, shares: bool) -> Iterator[None]:
+def claimed_runtime(endpoint: str, *, shares: bool, beside_sharing: bool = False) -> Iterator[None]:
     """Hold the lock beside the runtime's socket. Raises StartFailed, naming the evidence, where another node agent
-    uses the runtime, unless this one ``shares`` it."""
-    if endpoint in INSIDE:
+    uses the runtime, and for an endpoint that is none. ``shares``: this one starts all the same, without the lock;
+    ``beside_sharing``: it also starts beside agents that share the runtime, because it leaves their pods alone."""
+    if shares or endpoint in INSIDE:
         yield
         return
-    file = -1
+    file = _locked(endpoint)
     try:
-        file = _claim(endpoint, shares=shares)
-        if not shares:
-            _refuse_beside_others(endpoint)
+        _refuse_beside_others(endpoint, beside_sharing=beside_sharing)
         yield
     finally:
         if file >= 0:
             os.close(file)
 
 
-def _claim(endpoint: str, *, shares: bool) -> int:
+def _locked(endpoint: str) -> int:
     """Lock the file; the open file, or -1 without a lock. Raises StartFailed where another agent holds it."""
-    path = Path(os.path.realpath(socket_path(endpoint)) + LOCK_SUFFIX)
+    try:
+        path = Path(os.path.realpath(socket_path(endpoint)) + LOCK_SUFFIX)
+    except ValueError as error:
+        raise StartFailed(f"containerRuntimeEndpoint: {error}") from error
     try:
         return take_lock(path)
     except BlockingIOError as held:
-        if shares:
-            return -1
         raise StartFailed(_refusal(f"process {held.strerror}, an agent that holds {path},", endpoint)) from held
     except OSError as error:
         log.debug("No lock beside the socket of the container runtime: %s: %s", path, error.strerror)
         return -1
 
 
-def _refuse_beside_others(endpoint: str) -> None:
-    with suppress(OSError):  # evidence that cannot be read never stops the start
-        for processes, kind in ((agents_on(endpoint), "an agent"), (kubelets_on(endpoint), "a kubelet")):
-            for process in processes:
-                command = " ".join(command_line(process))[:_COMMAND_CHARS_MAX]
-                raise StartFailed(_refusal(f"process {process}, {kind} ({command}),", endpoint))
+def _refuse_beside_others(endpoint: str, *, beside_sharing: bool) -> None:
+    """Raise StartFailed if a process uses the runtime. Evidence that cannot be read never stops the start, nor does it
+    hide other evidence."""
+    others: list[tuple[int, str]] = []
+    with suppress(OSError):
+        others += [(process, "an agent") for process in agents_on(endpoint, with_sharing=not beside_sharing)]
+    with suppress(OSError):
+        others += [(process, "a kubelet") for process in kubelets_on(endpoint)]
+    for process, kind in others:
+        command = " ".join(command_line(process))[:_COMMAND_CHARS_MAX]
+        raise StartFailed(_refusal(f"process {process}, {kind} ({command}),", endpoint))
 
 
 def _refusal(other: str, endpoint: str) -> str:

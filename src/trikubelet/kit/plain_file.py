@@ -48,6 +48,12 @@ def open_plain_to_append(path: str, mode: int) -> int:
     return _opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode)
 
 
+def open_plain_to_lock(path: str, mode: int) -> int:
+    """The number of an open file that can be read, written and locked; made if need be. A link is not followed. Raises
+    OSError as ``open_plain`` does."""
+    return _opened(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, mode)
+
+
 def put_plain(path: Path, content: bytes) -> None:
     """Put a file in place whole; whatever lay there goes, but for a directory that is not empty. Not flushed: a power
     cut may leave it empty. Raises OSError, which names what could not be written or is in the way."""

@@ -107,3 +107,11 @@ async def test_the_present_agent_notices_that_another_one_wants_the_lock_file(tm
 async def test_a_lock_file_that_cannot_be_opened_is_named(tmp_path: Path, autojump_clock: MockClock) -> None:
     with pytest.raises(StartFailed, match=r"--lock-file: .*/nowhere/lock: No such file or directory"):
         await LockFile(tmp_path / "nowhere/lock").acquire()
+
+
+async def test_lock_file_may_be_a_link_to_another_place(tmp_path: Path, autojump_clock: MockClock) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "lock")
+    lock = LockFile(tmp_path / "link")
+    await lock.acquire()
+    assert f"{os.getpid()}\n" == (tmp_path / "lock").read_text()
+    lock.release()
