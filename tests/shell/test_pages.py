@@ -21,6 +21,11 @@ PROOFS = {
     ("every verb", "2"): "shell/cli/test_cli.py::test_wrong_words_for_a_verb_are_one_line_and_exit_2",
     ("every verb", "130"): "shell/cli/test_cli.py::test_an_interrupted_verb_ends_as_the_shell_expects",
     ("attach", "N"): "shell/cli/test_talking_commands.py::test_a_containers_own_process_is_heard_and_hears",
+    (
+        "diff",
+        "1",
+    ): "shell/cli/test_diff_command.py::test_diff_shows_what_apply_would_change_and_changes_nothing",
+    ("diff", "3"): "shell/cli/test_diff_command.py::test_exit_code_after_an_error_is_larger_than_one",
     ("doctor", "1"): "shell/app/test_doctor.py::test_the_command_says_what_the_agent_finds_and_ends_by_the_worst",
     ("doctor", "3"): "shell/app/test_doctor.py::test_the_command_says_what_the_agent_finds_and_ends_by_the_worst",
     ("exec", "N"): "shell/cli/test_talking_commands.py::test_a_command_runs_in_a_container_and_its_end_is_ours",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from trikubelet.cli.kept_manifests import KeptCopy
     from trikubelet.cli.manifest_steps import Step
     from trikubelet.core.manifest import Loaded
+    from trikubelet.model.k8s import Pod
 
 _UNKNOWN: Final = "has a fault, so it is not known what it defines"
 _MEND: Final = "`trikubelet validate` shows it: mend or remove that file first"
@@ -140,6 +141,14 @@ class ManifestDirectory:
         before = self._kept(target) if target in self.held else None
         return [BringBack(target, list(names_in(copy.loaded).values()), copy.path, before)], []
 
+    def pods(self) -> list[Pod]:
+        """The pods of all files, as far as they have no fault."""
+        return [pod for state in self._states.values() for pod in state.pods]
+
+    def faulty(self) -> list[Path]:
+        """The files with a fault, of which it is not known what they define."""
+        return [file for file, state in self._states.items() if state.faults]
+
     def holder(self, name: str) -> Path | None:
         """The file that defines a pod or an object, or None."""
         return next(iter(self._owners([name])), None)
@@ -188,7 +197,7 @@ class ManifestDirectory:
         """What is to be done so that nothing defines these any more, or what is in the way."""
         owners = self._owners(names)
         known = {name for owner in owners for name in self.held[owner]}
-        faulty = [str(file) for file, state in self._states.items() if state.faults]
+        faulty = [str(file) for file in self.faulty()]
         remedy = "`trikubelet get pods` lists what runs"
         if faulty:
             remedy = f"{', '.join(faulty)} cannot be read for its faults: `trikubelet validate` shows them"

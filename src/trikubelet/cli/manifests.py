@@ -1,4 +1,4 @@
-"""What ``apply``, ``delete`` and ``rollback`` share: which directory, and doing all of it or nothing."""
+"""What ``apply``, ``diff``, ``delete`` and ``rollback`` share: which directory, and doing all of it or nothing."""
 
 from __future__ import annotations
 
@@ -56,11 +56,17 @@ def name_among(known: Collection[str], pod: str, node: str, namespace: str) -> s
     return long if long in known else f"{pod}_{namespace}"
 
 
-def do(directory: ManifestDirectory, planned: tuple[Sequence[Step], Sequence[Fault]], *, dry_run: bool) -> None:
-    """Take every step and print it; or nothing, where something is in the way. Raises CommandFailed and OSError."""
+def without_faults(planned: tuple[Sequence[Step], Sequence[Fault]]) -> Sequence[Step]:
+    """The steps. Raises CommandFailed where something is in the way."""
     steps, faults = planned
     if faults:
         raise CommandFailed("\n".join(in_a_cell(str(fault)) for fault in faults))
+    return steps
+
+
+def do(directory: ManifestDirectory, planned: tuple[Sequence[Step], Sequence[Fault]], *, dry_run: bool) -> None:
+    """Take every step and print it; or nothing, where something is in the way. Raises CommandFailed and OSError."""
+    steps = without_faults(planned)
     if not dry_run:
         carry_out(directory.path, steps)
     for step in steps:

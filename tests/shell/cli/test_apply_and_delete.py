@@ -349,3 +349,57 @@ def test_a_directory_without_a_manifest_is_not_taken_for_the_one_that_was_meant(
     assert (1, "") == (code, out)
     assert f"error: no manifest in {tmp_path}/bare (files that end with .yaml, .yml or .json count, and -R " in err
     assert (1, "") == say(verb, "-R", "-f", f"{tmp_path}/bare")[:2]
+
+
+def labelled(name: str, app: str, namespace: str = "default") -> str:
+    meta = f"{{name: {name}, namespace: {namespace}, labels: {{app: {app}}}}}"
+    return f"apiVersion: v1\nkind: Pod\nmetadata: {meta}\nspec:\n  containers: [{{name: c, image: a}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [
+        (["far.yaml"], "pods --all"),
+        ([], "pods --all -A"),
+        (["api.yaml", "far.yaml"], "pod -l app=web"),
+        (["api.yaml"], "pod -l app=web -A"),
+        (["api.yaml", "web.yaml"], "po --all -n far"),
+        (["api.yaml", "far.yaml", "web.yaml"], "pods --all --dry-run=client"),
+    ],
+)
+def test_pods_are_deleted_by_selection(there: Path, say: Spoken, left: list[str], words: str) -> None:
+    write(there / "web.yaml", labelled("web", "web"))
+    write(there / "api.yaml", labelled("api", "api"))
+    write(there / "far.yaml", labelled("far", "web", "far"))
+
+    code, _, err = say("delete", *words.split())
+    assert (0, "", left) == (code, err, list(files(there)))
+
+
+def test_selection_that_finds_nothing_deletes_nothing_and_succeeds(there: Path, say: Spoken) -> None:
+    write(there / "web.yaml", labelled("web", "web"))
+    write(there / "bad.yaml", "kind: Pot\n")
+
+    code, out, err = say("delete", "pods", "-l", "app=nope")
+    warned = f"warning: {there}/bad.yaml: not searched for pods because of faults\n"
+    assert (0, "", f"{warned}No resources found in default namespace.\n") == (code, out, err)
+
+
+@pytest.mark.parametrize(
+    ("why", "words"),
+    [
+        ("name cannot be provided when a selector is specified", "pod web --all"),
+        ("name cannot be provided when a selector is specified", "pod web -l a=b"),
+        ("flags --all and -l exclude each other", "pods --all -l a=b"),
+        ("a pod cannot be deleted by its name across all namespaces", "pod web -A"),
+        ("missing argument: write `trikubelet delete pods` with", "--all"),
+        ("what? give pods by name, by -l or --all, or files by -f", "pods --all -f x.yaml"),
+        ("what? give pods by name", "pods"),
+        ("only pods can be deleted by name", "cm --all"),
+    ],
+)
+def test_unclear_selection_is_refused(there: Path, say: Spoken, why: str, words: str) -> None:
+    write(there / "web.yaml", labelled("web", "web"))
+
+    code, _, err = say("delete", *words.split())
+    assert (2, True, ["web.yaml"]) == (code, why in err, list(files(there)))

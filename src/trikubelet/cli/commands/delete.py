@@ -6,6 +6,7 @@ Files are kept as hidden copies (``cli.manifest_steps``). A file that defines mo
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from trikubelet.cli import asking, manifests
@@ -14,25 +15,32 @@ from trikubelet.cli.given_manifests import given_manifests
 from trikubelet.cli.kind_names import KIND_NAMES
 from trikubelet.cli.kinds import PODS, kind_of
 from trikubelet.cli.manifest_directory import names_in
+from trikubelet.cli.terminal import in_a_cell
 from trikubelet.cli.words.delete import parser
+from trikubelet.core.names import full_name
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
+
+    from trikubelet.cli.manifest_directory import ManifestDirectory
 
 
 def run(argv: Sequence[str]) -> int:
     """Carry out ``delete``; the exit code. Raises CommandFailed and OSError."""
     args = parser().parse_intermixed_args(argv)
-    _refuse_other_kinds(args.names)
+    selects = args.all or args.selector is not None
+    _refuse_other_kinds(args.names, alone=not selects)
     pods = asking.pod_names(args.names)
-    if bool(pods) is bool(args.filename):
-        parser().error("what? give pods by name, or files by -f")
+    _refuse_unclear(args, pods, selects=selects)
     place, node = manifests.directory(args)
     names: dict[str, str] = {}
     for one in given_manifests(args.filename, node, recursive=args.recursive):
         names |= names_in(one.loaded)
     with manifests.opened(place, node) as directory:
         known = {name for held in directory.held.values() for name in held}
+        if selects:
+            names = _selected(args, directory)
         for pod in pods:
             name = manifests.name_among(known, pod, node, args.namespace)
             names[name] = f"pod/{pod}{'' if name in known else _no_kind_either(pod, args.names)}"
@@ -40,12 +48,43 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _refuse_other_kinds(words: Sequence[str]) -> None:
-    """Raises Misunderstood for what is meant as the name of something else. One word alone may be a pod's name."""
+def _refuse_unclear(args: argparse.Namespace, pods: Sequence[str], *, selects: bool) -> None:
+    """Raises Misunderstood unless it is clear which pods are meant, in one of three ways."""
+    if pods and selects:
+        raise Misunderstood("name cannot be provided when a selector is specified")
+    if args.all and args.selector is not None:
+        raise Misunderstood("flags --all and -l exclude each other")
+    if args.all_namespaces and not selects:
+        raise Misunderstood("a pod cannot be deleted by its name across all namespaces: use -n")
+    if sum(map(bool, (pods, selects, args.filename))) != 1:
+        parser().error("what? give pods by name, by -l or --all, or files by -f")
+    if selects and not args.names:
+        raise Misunderstood("missing argument: write `trikubelet delete pods` with --all or -l")
+
+
+def _selected(args: argparse.Namespace, directory: ManifestDirectory) -> dict[str, str]:
+    """The pods that the options select, as ``names_in`` has them."""
+    if faulty := directory.faulty():
+        files = ", ".join(map(str, faulty))
+        print(in_a_cell(f"warning: {files}: not searched for pods because of faults"), file=sys.stderr)
+    selected = {
+        full_name(pod): f"pod/{pod.metadata.name}"
+        for pod in directory.pods()
+        if (args.all_namespaces or pod.metadata.namespace == args.namespace)
+        and (args.selector is None or args.selector(pod.metadata.labels))
+    }
+    if not selected:
+        print(asking.nothing_found("" if args.all_namespaces else args.namespace), file=sys.stderr)
+    return selected
+
+
+def _refuse_other_kinds(words: Sequence[str], *, alone: bool) -> None:
+    """Raises Misunderstood for what is meant as the name of something else. One word may be a pod's name if it stands
+    ``alone``, without a selection."""
     kinds = [word.partition("/")[0] for word in words if "/" in word]
     if other := next((word for word in kinds if kind_of(word) is None), None):
         raise Misunderstood(f'only pods can be deleted by name, and "{other}" is no kind of thing')
-    kinds += words[:1] if len(words) > 1 else []
+    kinds += words[:1] if len(words) > 1 or not alone else []
     if other := next((word for word in kinds if kind_of(word) not in (None, PODS)), None):
         if other in (*KIND_NAMES["configmap"], *KIND_NAMES["secret"]):
             how = f"use `trikubelet delete -f FILE`; `trikubelet get {other}` lists the files"
