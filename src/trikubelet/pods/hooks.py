@@ -93,6 +93,10 @@ class Hooks:
         else:
             log.warning("Pod %s: its preStop hook was cut off and will run again: %s", object_ref(of.pod), error)
 
+    def pre_stop_outlasted(self, of: Hooked) -> None:
+        """Report that the hook had not ended when its container was down, as a failure."""
+        self._pre_stop_failed(of, "it had not ended when its container was stopped after the grace period")
+
     def _pre_stop_failed(self, of: Hooked, why: str) -> None:
         log.warning("Pod %s: its preStop hook failed: %s", object_ref(of.pod), why)
         self._warn(of, "FailedPreStopHook", "PreStopHook failed")

@@ -8,6 +8,9 @@ has failed.
 
     one container:  Killing ─► its preStop hook, as long as its grace at most ─► its turn has come ─► StopContainer
 
+A hook that outlasts the grace is no longer waited for, but its call stays open until StopContainer has returned
+(``pods/pre_stop.py``).
+
 A deletion with less grace interrupts the sync: a hook under way is cut, and runs again within what is left now. One
 that came to its end is not repeated, however often the end of its container is tried. One that the runtime cut is
 repeated once: a hook that restarts the runtime would be cut each time, and its container never be stopped. One that the
@@ -41,6 +44,7 @@ from trikubelet.model.runtime import ContainerState, ContainerStatus
 from trikubelet.model.runtime_errors import NotFound, RuntimeCallError, RuntimeLost, RuntimeTimeout, RuntimeUnavailable
 from trikubelet.pods.hooks import Hooked
 from trikubelet.pods.in_time import in_time
+from trikubelet.pods.pre_stop import PreStopRun
 from trikubelet.pods.unfinished_stops import Away, UnfinishedStops, Used
 
 if TYPE_CHECKING:
@@ -209,9 +213,19 @@ class PodKiller:
         """Stop a container when the stage ``before`` its ``own`` is out of its way. The time it is kept waiting by the
         bound on calls is not counted: it is no fault of its own."""
         self._announce(stopping.pod, order)
+        async with trio.open_nursery() as hooks:
+            await self._stop_after_hook(stopping, order, before, own, hooks)
+            # Not before the container has stopped: the runtime kills the command of a call that is given up.
+            hooks.cancel_scope.cancel()
+
+    async def _stop_after_hook(
+        self, stopping: _Stopping, order: _Order, before: _Stage, own: _Stage, hooks: trio.Nursery
+    ) -> None:
+        """Run the container's preStop hook in the nursery ``hooks``, and stop the container when the hook has ended or
+        the grace has expired, and its turn has come."""
         used, called_at, is_down = Used(), math.inf, False
         try:
-            await self._run_pre_stop_hook(stopping, order, used)
+            await self._run_pre_stop_hook(stopping, order, used, hooks)
             with used.counting(stopping.away):
                 await before.over.wait()
             if before.error is not None:
@@ -237,9 +251,10 @@ class PodKiller:
         log.info("Pod %s: %s (grace %d s)", object_ref(pod), order.message, math.ceil(order.grace_seconds))
         self._events.record(object_ref(pod, order.status.name), "Normal", "Killing", order.message)
 
-    async def _run_pre_stop_hook(self, stopping: _Stopping, order: _Order, used: Used) -> None:
-        """Run the container's preStop hook, if it has one that has not come to its end. Raises RuntimeUnavailable when
-        the runtime is away, cut it, or did not begin it, and it is to be tried again."""
+    async def _run_pre_stop_hook(self, stopping: _Stopping, order: _Order, used: Used, hooks: trio.Nursery) -> None:
+        """Run the container's preStop hook, if it has one that has not come to its end, and return when it has ended
+        or the grace has expired. Raises RuntimeUnavailable when the runtime is away, cut it, or did not begin it, and
+        it is to be tried again."""
         container, id_ = order.container, order.status.id
         if container is None or container.lifecycle is None or container.lifecycle.pre_stop is None:
             return
@@ -247,20 +262,21 @@ class PodKiller:
             return
         if self._unfinished.has_hook_ended(id_):
             return
-        hooked = Hooked(stopping.pod, container, id_, stopping.ips)
+        hook = PreStopRun(self._hooks, Hooked(stopping.pod, container, id_, stopping.ips))
         async with stopping.limit:
             if container.lifecycle.pre_stop.exec is not None:  # others ask nothing of the runtime
                 await self._wait_connected(stopping)
+            hooks.start_soon(hook.run)
             with used.counting(), trio.move_on_after(order.grace_seconds) as scope:
-                try:
-                    await self._hooks.pre_stop(hooked)
-                except RuntimeUnavailable as error:
-                    has_failed = self._unfinished.hook_cut(id_, may_have_begun=isinstance(error, RuntimeLost))
-                    self._hooks.pre_stop_was_cut(hooked, error, has_failed=has_failed)
-                    if not has_failed:
-                        raise
+                await hook.over.wait()
+        if hook.lost is not None:
+            has_failed = self._unfinished.hook_cut(id_, may_have_begun=isinstance(hook.lost, RuntimeLost))
+            self._hooks.pre_stop_was_cut(hook.of, hook.lost, has_failed=has_failed)
+            if not has_failed:
+                raise hook.lost
         if scope.cancelled_caught:
             log.warning("Pod %s: the preStop hook of %s took all its grace", object_ref(stopping.pod), container.name)
+            hook.has_expired = True
         self._unfinished.hook_ended(id_)
 
     async def _wait_connected(self, stopping: _Stopping) -> None:

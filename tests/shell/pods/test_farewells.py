@@ -114,6 +114,8 @@ def test_every_container_has_its_hook_its_turn_and_what_is_left_of_one_grace(
     for name, (at, left) in runtime.asked.items():
         began, ended = runtime.said.get(name, (back_at, back_at))
         assert back_at == pytest.approx(began)  # the hooks of all run at once
-        assert min(hooks.get(name, 0), grace_seconds) == pytest.approx(ended - back_at)
-        assert max(ended, turns.get(name, 0)) == pytest.approx(at)
+        lived_seconds = runtime.stopped[name] - back_at
+        assert min(hooks.get(name, 0), lived_seconds) == pytest.approx(ended - back_at)
+        waited_until = back_at + min(hooks.get(name, 0), grace_seconds)
+        assert max(waited_until, turns.get(name, 0)) == pytest.approx(at)
         assert abs(max(2, grace_seconds - (at - back_at)) - left) < 1  # whole seconds go to the runtime

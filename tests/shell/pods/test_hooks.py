@@ -146,9 +146,9 @@ async def test_a_hook_before_the_end_is_waited_for_and_taken_off_the_grace(autoj
     assert 20 == pytest.approx(when(bench, "ended with 137") - began, abs=0.1)
 
 
-@pytest.mark.parametrize("hook", [does("hang"), sleeps(99)])
-async def test_a_hook_before_the_end_that_hangs_leaves_its_container_two_seconds(
-    hook: k8s.LifecycleHandler, autojump_clock: MockClock
+@pytest.mark.parametrize(("hook", "events"), [(does("hang"), ["PreStopHook failed"]), (sleeps(99), [])])
+async def test_pre_stop_hook_that_hangs_leaves_its_container_two_seconds(
+    hook: k8s.LifecycleHandler, events: list[str], autojump_clock: MockClock
 ) -> None:
     bench = Bench()
     async with bench.agent(pod("web", hooked(command=("stubborn",), pre_stop=hook), grace=20)) as node:
@@ -156,10 +156,67 @@ async def test_a_hook_before_the_end_that_hangs_leaves_its_container_two_seconds
         node.slots["file"].put(Snapshot())
         now = trio.current_time()
         await until(lambda: [] == bench.running())
-        assert [] == said(node, "FailedPreStopHook")
+        await trio.sleep(1)
+        assert events == said(node, "FailedPreStopHook")
 
     assert 20 == pytest.approx(when(bench, "StopContainer") - now, abs=0.1)
     assert 2 == pytest.approx(when(bench, "ended with 137") - when(bench, "StopContainer"), abs=0.1)
+
+
+async def test_pre_stop_command_that_outlasts_the_grace_lives_until_its_container_is_down(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    stays = hooked("stays", command=("stubborn",), pre_stop=does("hang"))
+    ends = hooked("ends", command=("stubborn",), pre_stop=does("exit", "0", "21"))
+    async with bench.agent(pod("web", stays, ends, grace=20)) as node:
+        await until(lambda: phase(node, "uid-web") == "Running")
+        node.slots["file"].put(Snapshot())
+        await until(lambda: [] == bench.running())
+        await trio.sleep(1)
+        assert ["PreStopHook failed"] == said(node, "FailedPreStopHook")
+
+    seconds = {one.command[0]: one.ended_at - one.began_at for some in bench.world.commands.values() for one in some}
+    assert {"hang": pytest.approx(22, abs=0.1), "exit": pytest.approx(21, abs=0.1)} == seconds
+    assert all(one.is_over for some in bench.world.commands.values() for one in some)
+
+
+async def test_pre_stop_hook_of_a_sidecar_that_outlasts_the_grace_lives_until_the_sidecar_is_down(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    proxy = container("proxy", lifecycle=k8s.Lifecycle(pre_stop=does("hang")), restart_policy="Always")
+    web = pod("web", container("main", ("stubborn",)), init=[proxy], grace=10)
+    async with bench.agent(web) as node:
+        await until(lambda: phase(node, "uid-web") == "Running")
+        node.slots["file"].put(Snapshot())
+        await until(lambda: [] == bench.running())
+        await trio.sleep(1)
+
+    ((run,),) = bench.world.commands.values()
+    ended = [line for line in bench.world.trace if "proxy ended with" in line]
+    assert run.ended_at == pytest.approx(float(ended[0].split()[0]), abs=0.1)
+
+
+async def test_pre_stop_command_whose_runtime_goes_away_after_the_grace_has_failed_once(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, begun = Bench(), []
+
+    async def exec_sync(*_: object) -> ExecResult:
+        begun.append(trio.current_time())
+        await trio.sleep(11)
+        raise RuntimeLost("connection reset")
+
+    monkeypatch.setattr(MemoryRuntime, "exec_sync", exec_sync)
+    main = hooked(command=("stubborn",), pre_stop=does("drain"))
+    async with bench.agent(pod("web", main, grace=10)) as node:
+        await until(lambda: bench.running() == ["main"])
+        node.slots["file"].put(Snapshot())
+        await until(lambda: not bench.running(), 60)
+        await trio.sleep(1)
+        assert ["PreStopHook failed"] == said(node, "FailedPreStopHook")
+    assert 1 == len(begun)
 
 
 async def test_a_hook_before_the_end_that_fails_is_reported_and_changes_nothing(autojump_clock: MockClock) -> None:
@@ -279,20 +336,25 @@ async def test_the_hooks_of_all_run_at_once_and_a_sidecar_is_stopped_after_the_r
 
 class Answering:
     """A network (``ports.Handlers``) in which those are there who were given an answer, by URL. ``plain``: the places
-    where TLS is not spoken; ``hangs``: the URLs that never answer; ``asked``: every GET there was."""
+    where TLS is not spoken; ``hangs``: the URLs that never answer; ``asked``: every GET there was; ``cut``: when those
+    that hung were given up."""
 
     def __init__(self) -> None:
         self.http: dict[str, HttpAnswer] = {}
         self.plain: set[str] = set()
         self.hangs: set[str] = set()
         self.asked: list[HttpTarget] = []
+        self.cut: list[float] = []
 
     async def http_get(self, target: HttpTarget) -> HttpAnswer:
         """See ``ports.Handlers``."""
         await trio.lowlevel.checkpoint()
         self.asked.append(target)
         if target.url in self.hangs:
-            await trio.sleep_forever()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self.cut.append(trio.current_time())
         if target.scheme == "https" and target.authority in self.plain:
             raise NotTls("http: server gave HTTP response to HTTPS client")
         if target.url not in self.http:
@@ -374,18 +436,22 @@ async def test_a_hook_that_reaches_nobody_has_failed(
         assert found.message.endswith(expected)
 
 
-async def test_a_hook_before_the_end_that_is_not_answered_is_cut_when_the_grace_is_over(
+async def test_pre_stop_request_that_is_not_answered_stays_open_until_its_container_is_down(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
     network = answering(bench)
     network.hangs.add("http://10.88.0.2:8080/ready")
-    async with bench.agent(pod("web", hooked(pre_stop=k8s.LifecycleHandler(http_get=ASKED)), grace=5)) as node:
+    main = hooked(command=("stubborn",), pre_stop=k8s.LifecycleHandler(http_get=ASKED))
+    async with bench.agent(pod("web", main, grace=5)) as node:
         await until(lambda: phase(node, "uid-web") == "Running")
         node.slots["file"].put(Snapshot())
         now = trio.current_time()
         await until(lambda: [] == bench.running())
-        assert 5 == pytest.approx(trio.current_time() - now, abs=0.5)
+        await trio.sleep(1)
+        assert 5 == pytest.approx(when(bench, "StopContainer") - now, abs=0.5)
+        assert when(bench, "ended with 137") == pytest.approx(network.cut[0], abs=0.1)
+        assert ["PreStopHook failed"] == said(node, "FailedPreStopHook")
 
 
 async def test_a_hook_that_says_nothing_of_what_to_do_has_failed(autojump_clock: MockClock) -> None:
