@@ -48,6 +48,7 @@ from trikubelet.pods.sync_loop import SyncLoop
 from trikubelet.pods.user_ids import UserIds
 from trikubelet.pods.workers import PodWorkers
 from trikubelet.probes.node import NodeProbes
+from trikubelet.sources.adoption import Adoption
 from trikubelet.sources.desired import DesiredPods
 from trikubelet.sources.mux import Mux
 from trikubelet.sources.objects import NodeObjects
@@ -124,6 +125,7 @@ class Node:
     volumes: Volumes
     objects: NodeObjects
     desired: DesiredPods
+    adoption: Adoption
     node_object: NodeObject
     evaluation: Evaluation
     admission: Admission
@@ -184,6 +186,7 @@ def build_node(
     upkeep = build_upkeep(parts, workers, desired, disruptions)
     intake = build_intake(parts, upkeep, workers, desired, disruptions)
     workers.finished.add(intake.resizes.ended)
+    adoption = Adoption(ports.files, parts.cache)
     slots: dict[str, Slot[Snapshot]] = {source: Slot() for source in sources}
     changes_in, changes_out = trio.open_memory_channel[PodUpdate](bounds.changes_waiting_max)
     return Node(
@@ -192,6 +195,7 @@ def build_node(
         volumes=ports.volumes,
         objects=parts.objects,
         desired=desired,
+        adoption=adoption,
         node_object=parts.node_object,
         evaluation=intake.evaluation,
         admission=intake.admission,
@@ -208,7 +212,7 @@ def build_node(
         runtime_state=parts.runtime_state,
         sync_loop=SyncLoop(changes_out, parts.wakes, intake.admission, workers, parts.events, bounds, intake.resizes),
         resizes=intake.resizes,
-        mux=Mux(slots, desired, parts.objects.manifests, changes_in, parts.events),
+        mux=Mux(slots, desired, parts.objects.manifests, changes_in, parts.events, adoption),
         orphan_cleanup=upkeep.orphan_cleanup,
         housekeeping=Housekeeping(
             desired, intake.admission, workers, parts.pleg, upkeep.orphan_cleanup, upkeep.unknown_pods, bounds

@@ -150,7 +150,7 @@ class View:
         return [
             ManifestNote(
                 printable(source),
-                tuple(pod.metadata.uid for pod in state.pods),
+                tuple(self._node.adoption.uid_of(pod.metadata.uid) for pod in state.pods),
                 tuple(map(_object_note, state.objects)),
             )
             for source, state in sorted(self._manifests().items())

@@ -27,6 +27,9 @@ class Note(Enum):
     """When a static pod with a deadline began (``pods.start_times``)."""
     EARLIER = "earlier"
     """Which containers and sandboxes are of an earlier life of the pod (``pods.observations``)."""
+    ADOPTED = "adopted"
+    """The UID that this agent computes for a static pod that another kubelet began, and that runs on under that
+    kubelet's UID (``sources.adoption``)."""
 
 
 def check_size(note: Note, content: bytes) -> None:

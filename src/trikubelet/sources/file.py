@@ -343,10 +343,20 @@ class FileSource:
         self._fault_log.tell(self.faults())
         if self._published is None and (not is_settled or self._is_held()):
             return
-        now = Snapshot(self._claims.pods, tuple(sorted(self._never_good)), objects=self._claims.objects)
+        now = Snapshot(
+            self._claims.pods,
+            tuple(sorted(self._never_good)),
+            objects=self._claims.objects,
+            changed_ns=self._changed_ns(),
+        )
         if self._published is None or not _same(now, self._published):
             self._published = now
             self._slot.put(now)
+
+    def _changed_ns(self) -> dict[str, int]:
+        stamps = ((state, self._stamps.get(path, NO_STAMP)) for path, state in self._claims.states.items())
+        known = ((state, stamp) for state, stamp in stamps if stamp != NO_STAMP)
+        return {pod.metadata.uid: stamp.changed_ns for state, stamp in known for pod in state.pods}
 
     async def _settle_claims(self) -> tuple[Claims, bool]:
         """Who has which name, and whether that is settled. Nobody had one before the first word: until then it is

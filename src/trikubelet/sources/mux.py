@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from trikubelet.kit.slot import Slot
     from trikubelet.model.k8s import Pod
     from trikubelet.ports import Events
+    from trikubelet.sources.adoption import Adoption
     from trikubelet.sources.desired import DesiredPods
     from trikubelet.sources.objects import ManifestObjects
     from trikubelet.sources.snapshot import Snapshot
@@ -45,12 +46,14 @@ class Mux:
         objects: ManifestObjects,
         changes: trio.MemorySendChannel[PodUpdate],
         events: Events,
+        adoption: Adoption,
     ) -> None:
         self._slots = slots
         self._desired = desired
         self._objects = objects
         self._changes = changes
         self._events = events
+        self._adoption = adoption
         self._owners: dict[str, str] = {}  # UID → source
         self._newest: dict[str, Snapshot] = {}
         self._left_out: dict[str, tuple[Pod, ...]] = {}
@@ -67,7 +70,7 @@ class Mux:
 
     async def _follow(self, source: str, slot: Slot[Snapshot]) -> None:
         while True:
-            snapshot = await slot.take()
+            snapshot = await self._adoption.settle(await slot.take())
             changes = self._accept(source, snapshot)
             for change in changes:
                 await self._changes.send(change)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import http.client
 import subprocess
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,8 +82,8 @@ class UpstreamKubelet(ClusterAgent):
 
     def _answers(self) -> bool:
         assert self.alive, self.story()
-        connection = http.client.HTTPConnection("localhost", self._healthz, timeout=5)
-        with suppress(OSError):
+        asked = http.client.HTTPConnection("localhost", self._healthz, timeout=5)
+        with closing(asked) as connection, suppress(OSError):
             connection.request("GET", "/healthz")
             return connection.getresponse().status == http.HTTPStatus.OK
         return False

@@ -19,6 +19,7 @@ from trikubelet.model.bounds import Bounds
 from trikubelet.model.manifest_places import EntryKind
 from trikubelet.sources.file import LOAD_AGAIN_SECONDS, FileSource
 from trikubelet.testing.memory_host import VirtualClock
+from trikubelet.testing.world import wall_ns
 
 BAD = "kind: Pod\nspec: ["
 
@@ -77,6 +78,18 @@ async def test_every_manifest_of_the_directory_is_in_the_first_snapshot(autojump
     async with bench.running():
         assert {"one": "app:1", "two": "app:1", "three": "app:1"} == await bench.snapshots.next()
     assert () == bench.source.faults()
+
+
+async def test_snapshot_has_when_the_file_of_each_pod_was_changed(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"), age_seconds=100)
+    bench.directory.write("b.yaml", manifest("two"), age_seconds=200)
+    before = wall_ns()
+
+    async with bench.running():
+        snapshot = await bench.snapshots.slot.take()
+    ages = {pod.metadata.name: round((before - snapshot.changed_ns[pod.metadata.uid]) / 1e9) for pod in snapshot.pods}
+    assert {"one-node": 100, "two-node": 200} == ages
 
 
 async def test_an_object_comes_and_changes_with_its_file_and_a_bad_edit_takes_it_from_nobody(

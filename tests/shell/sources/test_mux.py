@@ -10,13 +10,15 @@ import trio.testing
 
 from trikubelet.core.merge import PodUpdate
 from trikubelet.kit.slot import Slot
+from trikubelet.pleg.cache import PodCache
+from trikubelet.sources.adoption import Adoption
 from trikubelet.sources.desired import DesiredPods
 from trikubelet.sources.mux import Mux
 from trikubelet.sources.objects import ManifestObjects
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.status.recorder import EventRecorder
 from trikubelet.testing.builders import pod
-from trikubelet.testing.memory_host import VirtualClock
+from trikubelet.testing.memory_host import MemoryPodFiles, VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -35,7 +37,8 @@ class Bench:
         self.desired = DesiredPods(SOURCES)
         self.events = EventRecorder(VirtualClock(), 100)
         changes_in, self.changes = trio.open_memory_channel[PodUpdate](0)
-        self.mux = Mux(self.slots, self.desired, ManifestObjects(self.slots), changes_in, self.events)
+        adoption = Adoption(MemoryPodFiles(), PodCache())
+        self.mux = Mux(self.slots, self.desired, ManifestObjects(self.slots), changes_in, self.events, adoption)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
