@@ -105,7 +105,7 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
                 "log_attempts": ("/logs/web", "main"),
                 "link_log": ("link", "/logs/web/main/0.log"),
                 "remove_pod": ("uid",),
-                "read_termination_log": ("uid", "main", 0, 1),
+                "read_termination_log": ("uid", "main", "0", 1),
                 "tail_log": ("/log", 1, 1),
                 "remove_log_directory": ("web",),
                 "remove_dead_links": ((),),

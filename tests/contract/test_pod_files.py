@@ -169,15 +169,15 @@ async def test_of_a_termination_message_that_is_too_long_the_end_is_kept(subject
     files = subject.files
     await files.make_pod("u")
     path = await files.termination_log("u", "c", 3)
-    assert "" == await files.read_termination_log("u", "c", 3, 100)
+    assert "" == await files.read_termination_log("u", "c", "3", 100)
 
     subject.write(path, b"why it \xffended")
-    assert "why it �ended" == await files.read_termination_log("u", "c", 3, 100)
-    assert "ended" == await files.read_termination_log("u", "c", 3, 5)
-    assert "why it �ended" == await files.read_termination_log("u", "c", 3, 13)
-    assert "" == await files.read_termination_log("u", "c", 3, 0)
-    assert "" == await files.read_termination_log("u", "c", 2, 100)
-    assert "" == await files.read_termination_log("v", "c", 3, 100)
+    assert "why it �ended" == await files.read_termination_log("u", "c", "3", 100)
+    assert "ended" == await files.read_termination_log("u", "c", "3", 5)
+    assert "why it �ended" == await files.read_termination_log("u", "c", "3", 13)
+    assert "" == await files.read_termination_log("u", "c", "3", 0)
+    assert "" == await files.read_termination_log("u", "c", "2", 100)
+    assert "" == await files.read_termination_log("v", "c", "3", 100)
 
 
 async def test_a_termination_message_is_not_wiped_by_asking_for_its_file_again(subject: Subject) -> None:
@@ -187,7 +187,7 @@ async def test_a_termination_message_is_not_wiped_by_asking_for_its_file_again(s
 
     await files.termination_log("u", "c", 0)
 
-    assert "said" == await files.read_termination_log("u", "c", 0, 100)
+    assert "said" == await files.read_termination_log("u", "c", "0", 100)
 
 
 async def test_what_a_pods_directory_held_is_gone_with_it(subject: Subject) -> None:
@@ -198,7 +198,7 @@ async def test_what_a_pods_directory_held_is_gone_with_it(subject: Subject) -> N
     await files.remove_pod("u")
     await files.make_pod("u")
 
-    assert "" == await files.read_termination_log("u", "c", 0, 100)
+    assert "" == await files.read_termination_log("u", "c", "0", 100)
 
 
 async def test_which_runs_left_logs_is_known_from_the_rotated_ones_too(subject: Subject) -> None:
@@ -336,7 +336,7 @@ async def test_a_pipe_in_place_of_a_termination_message_is_not_waited_for(tmp_pa
     path = await files.termination_log("u", "c", 0)
     os.unlink(path)
     os.mkfifo(path)
-    assert "" == await files.read_termination_log("u", "c", 0, 100)
+    assert "" == await files.read_termination_log("u", "c", "0", 100)
 
 
 async def test_a_log_is_linked_and_a_link_of_an_earlier_life_replaced(subject: Subject) -> None:

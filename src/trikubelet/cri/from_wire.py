@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from pathlib import PurePosixPath
 from sys import intern
 from typing import Any, Final
 
@@ -107,7 +108,19 @@ def container_status(reply: pb.ContainerStatusResponse) -> ContainerStatus:
         termination_path=intern(status.annotations.get(CONTAINER_TERMINATION_PATH, "")),
         resources=_resources(status.resources.linux),
         user=_user(status.user.linux) if status.user.HasField("linux") else None,
+        termination_file=_termination_file(status),
     )
+
+
+def _termination_file(status: pb.ContainerStatus) -> str:
+    """The name of the file behind the container's termination message, where that is not its attempt: upstream's
+    kubelet draws one. A mount from anywhere else is the pod's own, and no file for the agent to read from."""
+    place = status.annotations.get(CONTAINER_TERMINATION_PATH, "")
+    for mount in status.mounts:
+        parts = PurePosixPath(mount.host_path).parts
+        if place and mount.container_path == place and parts[-3:-1] == ("containers", status.metadata.name):
+            return "" if parts[-1] in ("..", str(status.metadata.attempt)) else parts[-1]
+    return ""
 
 
 def _check_whole(method: str, status: pb.PodSandboxStatus | pb.ContainerStatus) -> None:

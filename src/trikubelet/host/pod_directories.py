@@ -116,9 +116,9 @@ class DiskPodDirectories:
         await self._threads.make(partial(_make_termination_log, path), PODS, uid)
         return str(path)
 
-    async def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
+    async def read_termination_log(self, uid: str, container: str, file: str, bytes_max: int) -> str:
         """The end of what the container wrote there."""
-        path = str(self._pod(uid) / "containers" / container / str(attempt))
+        path = str(self._pod(uid) / "containers" / container / file)
         return (await self._threads.read(partial(end_of, path, bytes_max), PODS, path)).decode(errors="replace")
 
 

@@ -112,6 +112,8 @@ class ContainerStatus:
     empty when absent. ``image`` is the name that was asked for, ``image_ref`` what the runtime resolved it to.
     ``sandbox_id`` is reported by lists only, so PLEG fills it in. ``user`` is None where the runtime does not say; a
     container's never becomes another, so it is no change. ``resources`` is None where the runtime reports none.
+    ``termination_file`` is the name that another kubelet gave the file behind ``termination_path``, in the container's
+    directory of the pod; empty where it is the attempt, as this agent has it.
     """
 
     id: str
@@ -133,6 +135,7 @@ class ContainerStatus:
     sandbox_id: str = ""
     resources: HeldResources | None = None
     user: User | None = field(default=None, compare=False)
+    termination_file: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

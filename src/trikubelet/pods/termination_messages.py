@@ -65,8 +65,9 @@ class TerminationMessages:
             return ""
         uid, files = pod.metadata.uid, self._files
         falls_back = container.termination_message_policy == "FallbackToLogsOnError" and status.exit_code != 0
+        file = status.termination_file or str(status.attempt)
         try:
-            message = await files.read_termination_log(uid, status.name, status.attempt, MESSAGE_BYTES_MAX)
+            message = await files.read_termination_log(uid, status.name, file, MESSAGE_BYTES_MAX)
             if not message and falls_back and status.log_path:
                 return await files.tail_log(status.log_path, LOG_TAIL_LINES_MAX, LOG_TAIL_BYTES_MAX)
         except OSError:

@@ -81,9 +81,10 @@ class ContainerFiles(Protocol):
         EBUSY as ``make_pod``."""
         ...
 
-    async def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
-        """What the container wrote there, of a longer text the last ``bytes_max``; empty when there is none. Raises
-        OSError with EBUSY while an earlier reading of it, which was given up, has not ended."""
+    async def read_termination_log(self, uid: str, container: str, file: str, bytes_max: int) -> str:
+        """What the container wrote there, of a longer text the last ``bytes_max``; empty when there is none. ``file``:
+        its name, the attempt of a container of this agent. Raises OSError with EBUSY while an earlier reading of it,
+        which was given up, has not ended."""
         ...
 
     async def make_log_directory(self, directory: str, container: str) -> None:

@@ -151,10 +151,10 @@ class MemoryPodFiles:
         self.content.setdefault(path, b"")
         return path
 
-    async def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
+    async def read_termination_log(self, uid: str, container: str, file: str, bytes_max: int) -> str:
         """The end of the termination message."""
         await trio.lowlevel.checkpoint()
-        written = self.content.get(f"/pods/{uid}/containers/{container}/{attempt}", b"")
+        written = self.content.get(f"/pods/{uid}/containers/{container}/{file}", b"")
         return written[max(0, len(written) - bytes_max) :].decode(errors="replace")
 
     # ---- logs ----

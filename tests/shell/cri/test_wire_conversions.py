@@ -551,3 +551,26 @@ def test_an_event_says_whom_to_request_relist():
     )
 
     assert ContainerEvent("u", "c", pb.CONTAINER_DELETED_EVENT, 9) == from_wire.container_event(event)
+
+
+@pytest.mark.parametrize(
+    ("host_path", "expected"),
+    [
+        ("/var/lib/kubelet/pods/u/containers/main/1f2e3d4c", "1f2e3d4c"),  # upstream's kubelet
+        ("/var/lib/kubelet/pods/u/containers/main/2", ""),  # this agent, attempt 2
+        ("/etc/shadow", ""),  # a volume of the pod's own in that place
+        ("/var/lib/kubelet/pods/u/containers/other/1f2e3d4c", ""),
+        ("/var/lib/kubelet/pods/u/containers/main/..", ""),
+    ],
+)
+def test_file_of_a_termination_message_is_known_by_its_mount(host_path: str, expected: str) -> None:
+    place = "/dev/termination-log"
+    status = pb.ContainerStatus(
+        metadata=pb.ContainerMetadata(name="main", attempt=2),
+        annotations={"io.kubernetes.container.terminationMessagePath": place},
+        mounts=[
+            pb.Mount(container_path="/etc/hosts", host_path="/var/lib/kubelet/pods/u/containers/main/hosts"),
+            pb.Mount(container_path=place, host_path=host_path),
+        ],
+    )
+    assert expected == from_wire.container_status(pb.ContainerStatusResponse(status=status)).termination_file

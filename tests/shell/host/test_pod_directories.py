@@ -379,7 +379,7 @@ async def test_of_a_file_that_grows_while_its_end_is_read_no_more_is_read_than_w
 ) -> None:
     monkeypatch.setattr(log_ends, "open_plain", lambda _: Growing(b"why it ended"))
 
-    assert "ended" == await files.read_termination_log("u", "c", 0, 5)
+    assert "ended" == await files.read_termination_log("u", "c", "0", 5)
     assert b"ended" == log_ends.end_with_part("/0.log", 5)
 
 

@@ -130,3 +130,11 @@ async def test_an_ephemeral_container_has_its_say_too() -> None:
     messages = TerminationMessages(files)
 
     assert {"c0": "found it"} == await learned(messages, debugged, dataclasses.replace(ended(), name="dbg"))
+
+
+async def test_message_of_a_container_of_another_kubelet_is_read_from_the_file_that_it_named() -> None:
+    files = disk(b"not this one")
+    files.content["/pods/uid-web/containers/main/1f2e3d4c"] = b"from before"
+    foreign = dataclasses.replace(ended(), termination_file="1f2e3d4c")
+
+    assert {"c0": "from before"} == await learned(TerminationMessages(files), pod("web"), foreign)
