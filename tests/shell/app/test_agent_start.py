@@ -32,7 +32,13 @@ def test_every_fault_of_flags_and_files_is_reported_at_once_and_nothing_is_touch
     path.write_text(
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPodz: 3\nsyncFrequency: soon\n"
     )
-    flags = ["--standalone", f"--config={path}", f"--root-dir={tmp_path / 'root'}", "--hostname-overide=x"]
+    flags = [
+        "--standalone",
+        "--strict-config",
+        f"--config={path}",
+        f"--root-dir={tmp_path / 'root'}",
+        "--hostname-overide=x",
+    ]
     assert 1 == run_agent(flags)
     told = capfd.readouterr().err
     assert f"{path}:3: maxPodz" in told
