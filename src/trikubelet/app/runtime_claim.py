@@ -35,11 +35,23 @@ SHARE_RUNTIME: Final = "--share-runtime"
 _COMMAND_CHARS_MAX: Final = 120
 
 
+class RuntimeInUse(StartFailed):
+    """Another node agent uses the runtime. ``other``: its process, and how it is known, as text."""
+
+    def __init__(self, other: str, endpoint: str) -> None:
+        super().__init__(
+            f"cannot start on the container runtime {endpoint}: {other} uses it, and each would end the other's pods "
+            f"(stop it, give another --container-runtime-endpoint, or {SHARE_RUNTIME} to start all the same)"
+        )
+        self.other = other
+
+
 @contextmanager
 def claimed_runtime(endpoint: str, *, shares: bool, beside_sharing: bool = False) -> Iterator[None]:
-    """Hold the lock beside the runtime's socket. Raises StartFailed, naming the evidence, where another node agent
-    uses the runtime, and for an endpoint that is none. ``shares``: this one starts all the same, without the lock;
-    ``beside_sharing``: it also starts beside agents that share the runtime, because it leaves their pods alone."""
+    """Hold the lock beside the runtime's socket. Raises RuntimeInUse, naming the evidence, where another node agent
+    uses the runtime, and StartFailed for an endpoint that is none. ``shares``: this one starts all the same, without
+    the lock; ``beside_sharing``: it also starts beside agents that share the runtime, because it leaves their pods
+    alone."""
     if shares or endpoint in INSIDE:
         yield
         return
@@ -53,7 +65,8 @@ def claimed_runtime(endpoint: str, *, shares: bool, beside_sharing: bool = False
 
 
 def _locked(endpoint: str) -> int:
-    """Lock the file; the open file, or -1 without a lock. Raises StartFailed where another agent holds it."""
+    """Lock the file; the open file, or -1 without a lock. Raises RuntimeInUse where another agent holds it, and
+    StartFailed."""
     try:
         path = Path(os.path.realpath(socket_path(endpoint)) + LOCK_SUFFIX)
     except ValueError as error:
@@ -61,14 +74,14 @@ def _locked(endpoint: str) -> int:
     try:
         return take_lock(path)
     except BlockingIOError as held:
-        raise StartFailed(_refusal(f"process {held.strerror}, an agent that holds {path},", endpoint)) from held
+        raise RuntimeInUse(f"process {held.strerror}, an agent that holds {path},", endpoint) from held
     except OSError as error:
         log.debug("No lock beside the socket of the container runtime: %s: %s", path, error.strerror)
         return -1
 
 
 def _refuse_beside_others(endpoint: str, *, beside_sharing: bool) -> None:
-    """Raise StartFailed if a process uses the runtime. Evidence that cannot be read never stops the start, nor does it
+    """Raise RuntimeInUse if a process uses the runtime. Evidence that cannot be read never stops the start, nor does it
     hide other evidence."""
     others: list[tuple[int, str]] = []
     with suppress(OSError):
@@ -77,11 +90,4 @@ def _refuse_beside_others(endpoint: str, *, beside_sharing: bool) -> None:
         others += [(process, "a kubelet") for process in kubelets_on(endpoint)]
     for process, kind in others:
         command = " ".join(command_line(process))[:_COMMAND_CHARS_MAX]
-        raise StartFailed(_refusal(f"process {process}, {kind} ({command}),", endpoint))
-
-
-def _refusal(other: str, endpoint: str) -> str:
-    return (
-        f"cannot start on the container runtime {endpoint}: {other} uses it, and each would end the other's pods "
-        f"(stop it, give another --container-runtime-endpoint, or {SHARE_RUNTIME} to start all the same)"
-    )
+        raise RuntimeInUse(f"process {process}, {kind} ({command}),", endpoint)

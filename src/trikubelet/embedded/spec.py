@@ -306,8 +306,9 @@ def _mounts(
             )
             continue
         raise InvalidArgument(
-            f"{where}: no mounts are possible here ({machine.isolation.reason}). Start the agent as root, allow "
-            "unprivileged user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "
+            f"{where}: no mounts are possible here ({machine.isolation.reason}). Start the agent as root, which in a "
+            "chroot is the only way, allow unprivileged user namespaces (sysctl user.max_user_namespaces, "
+            "kernel.unprivileged_userns_clone, "
             "kernel.apparmor_restrict_unprivileged_userns), or use containerd"
         )
     return sorted(found, key=lambda mount: str(mount["container_path"]).count("/"))

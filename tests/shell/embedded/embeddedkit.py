@@ -114,13 +114,29 @@ APART = (
 from the machine, then shared ones, as systemd has them: what a container mounted in those could come up in others."""
 # These sysctls are the user namespace's own: nothing of the machine is changed.
 WITHOUT_PID_NAMESPACES = 'echo 0 > /proc/sys/user/max_pid_namespaces && exec "$@"'
+IN_A_CHROOT = """
+root=$(mktemp -d -p "$PLACE")
+for entry in /*; do
+    if [ -L "$entry" ]; then
+        cp -d "$entry" "$root$entry"
+    elif [ -d "$entry" ]; then
+        mkdir "$root$entry"
+        mount --rbind "$entry" "$root$entry"
+    fi
+done
+exec chroot "$root" "$@"
+"""
+"""The machine's directories in a plain one, which is no mount."""
 PREFIXES = {
     "as we are": [],
     # Whoever maps user 0 into a user namespace must have that one capability; others need none.
     "without capabilities": ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"] if os.geteuid() == 0 else [],
+    "in a chroot": ["sh", "-c", IN_A_CHROOT, "sh"],
     "guards": ["unshare", "--user", "--map-root-user", "sh", "-c", WITHOUT_PID_NAMESPACES, "sh"],
 }
-"""How to become an agent of each kind: with namespaces as root, in a user namespace, and without any namespace."""
+"""How to become an agent of each kind: with namespaces as root, in a user namespace, in a chroot (which only root can
+enter), and without any namespace."""
+WITH_NAMESPACES = ["as we are", "without capabilities", *(["in a chroot"] if os.geteuid() == 0 else [])]
 
 
 @asynccontextmanager
@@ -132,7 +148,8 @@ async def running_apart(kind: str) -> AsyncIterator[tuple[Embedded, subprocess.P
         logs = place / "logs"
         logs.mkdir()
         command = [*APART, *PREFIXES[kind], sys.executable, "-c", SERVE, f"{place}/cri.sock", f"{place}/state"]
-        agent = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: ASYNC220 - a test's set-up
+        own = os.environ | {"PLACE": directory}
+        agent = subprocess.Popen(command, stdout=subprocess.PIPE, env=own)  # noqa: ASYNC220 - a test's set-up
         try:
             assert agent.stdout is not None
             assert b"ready\n" == await trio.to_thread.run_sync(agent.stdout.readline)

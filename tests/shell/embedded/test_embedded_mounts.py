@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shell.embedded.embeddedkit import running_apart
+from shell.embedded.embeddedkit import WITH_NAMESPACES, running_apart
 from trikubelet.model.runtime_config import Mount, Security
 from trikubelet.model.runtime_errors import RuntimeFailure
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
 
-@pytest.fixture(params=["as we are", "without capabilities"])
+@pytest.fixture(params=WITH_NAMESPACES)
 async def embedded(request: pytest.FixtureRequest) -> AsyncIterator[Embedded]:
-    """A runtime with namespaces: as root, and in a user namespace."""
+    """A runtime with namespaces: as root, in a user namespace, and in a chroot."""
     async with running_apart(request.param) as (found, _):
         yield found
 

@@ -9,7 +9,8 @@ tmpfs with the same entries bound in it, and the mount point is made there:
     /dev         tmpfs: null, tty, shm … bound, and the made file ``termination-log``
 
 Before anything is mounted, everything is made a slave of the machine's mounts: what is mounted here does not propagate
-there. Called in a forked child that is about to become a container, never in the keeper.
+there. In a chroot, the directory that is the root becomes the root of the mount namespace first. Called in a forked
+child that is about to become a container, never in the keeper.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Root:
     def build(self, mounts: Iterable[dict[str, Any]], *, readonly: bool) -> None:
         """Make the new root and enter it. ``mounts``: container_path, host_path, readonly, recursive. Raises OSError,
         and MountRefused for a mount that cannot be made."""
-        sys_.mount(None, "/", None, sys_.MS_REC | sys_.MS_SLAVE)
+        _own_all_mounts()
         sources = [(_open(mount), mount) for mount in mounts]
         self._enter(readonly)
         for fd, mount in sources:
@@ -151,6 +152,32 @@ class Root:
             _mirror(f"/proc/self/fd/{below}", directory)
         finally:
             os.close(below)
+
+
+def _own_all_mounts() -> None:
+    """Cut the mount namespace's mounts off from the machine's, and make the root directory the root of them all.
+
+    In a chroot the root directory may be no mount, and the mount that it is in cannot be reached from there: nothing
+    below it could be changed without the machine's seeing it, and pivot_root would fail. Joining the mount namespace
+    once more leads to its root.
+    """
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sys_.setns(namespace, sys_.CLONE_NEWNS)
+        sys_.mount(None, "/", None, sys_.MS_REC | sys_.MS_SLAVE)
+        if os.path.samestat(os.fstat(root), os.stat("/")):
+            return
+        os.fchdir(root)
+        path = os.getcwd()
+        sys_.mount(path, path, None, sys_.MS_BIND | sys_.MS_REC)
+        os.chdir(path)
+        sys_.pivot_root(".", ".")
+        sys_.detach(".")  # the former root lies over the new one
+        os.chdir("/")
+    finally:
+        os.close(root)
+        os.close(namespace)
 
 
 def _open(mount: dict[str, Any]) -> int:
