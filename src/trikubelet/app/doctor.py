@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import trio
 
 from trikubelet.app.endpoint import EMBEDDED, INSIDE
+from trikubelet.app.runtime_questions import asked, names_of_unknown, running_pods
 from trikubelet.app.settings import KUBECTL_ADDRESS
 from trikubelet.core import compiled, doctor
 from trikubelet.core.doctor import Renewal
 from trikubelet.core.doctor.machine import MEMORY, PORT, PROCESSES, PROGRAM
 from trikubelet.core.doctor.runtime import RUNTIME
-from trikubelet.core.relist import Relist
 from trikubelet.core.x509 import read_certificate
-from trikubelet.cri.channel import open_channel
 from trikubelet.cri.endpoint import connect_failure, socket_path
 from trikubelet.cri.runtime import CriRuntime
 from trikubelet.host import examination
@@ -37,19 +36,17 @@ from trikubelet.host.node import read_node
 from trikubelet.host.user_tmpfs import NoTmpfs, UserTmpfs
 from trikubelet.kit.plain_file import read_plain
 from trikubelet.kit.threads import ThreadPool
-from trikubelet.kit.unix_socket import connect_unix
 from trikubelet.kube.file_content import FILE_BYTES_MAX
 from trikubelet.model.certificates import SELF_SIGNED_NAMES
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.finding import good, warning
-from trikubelet.model.runtime_errors import NoCriService, RuntimeCallError, RuntimeUnavailable
+from trikubelet.model.runtime_errors import NoCriService, RuntimeCallError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from trikubelet.app.settings import Settings
     from trikubelet.core.doctor import Finding
-    from trikubelet.core.relist import PodRecord
     from trikubelet.model.runtime import NetworkSetup, RuntimeInfo
 
     Check = Callable[[], Awaitable[Sequence[Finding]]]
@@ -126,7 +123,7 @@ async def _runtime(settings: Settings) -> Sequence[Finding]:
     if endpoint in INSIDE:
         return [good(RUNTIME, f"{endpoint}, inside the agent")]
     try:
-        info, setup = await _asked(endpoint, _info_and_network)
+        info, setup = await asked(endpoint, _info_and_network)
     except OSError as error:
         return list(doctor.judge_runtime(endpoint, None, connect_failure(socket_path(endpoint), error)))
     except NoCriService as error:
@@ -144,33 +141,14 @@ async def _info_and_network(runtime: CriRuntime) -> tuple[RuntimeInfo, NetworkSe
 
 async def _unknown_pods(threads: ThreadPool, settings: Settings) -> Sequence[Finding]:
     try:
-        running = await _asked(settings.runtime.endpoint, _running_pods)
+        running = await asked(settings.runtime.endpoint, running_pods)
     except (OSError, RuntimeCallError):  # which the runtime's check reports
         return ()
 
     def look() -> Iterator[Finding]:
-        pods = settings.root_dir / "pods"  # read after the runtime's list: a pod's directory is made before its sandbox
-        known = set(os.listdir(pods)) if pods.is_dir() else set()
-        return doctor.judge_unknown_pods([(one.namespace, one.name) for one in running if one.uid not in known])
+        return doctor.judge_unknown_pods(names_of_unknown(running, settings.root_dir))
 
     return await _in_thread(threads, look)
-
-
-async def _running_pods(runtime: CriRuntime) -> Sequence[PodRecord]:
-    listed = Relist()
-    listed.take(await runtime.list_sandboxes(), await runtime.list_containers())
-    return listed.running()
-
-
-async def _asked(endpoint: str, question: Callable[[CriRuntime], Awaitable[T]]) -> T:
-    """The answer of the runtime there. Raises OSError where nothing listens, and RuntimeCallError."""
-    await (await connect_unix(socket_path(endpoint))).aclose()  # a channel would retry forever
-    async with open_channel(endpoint, quiet=True) as channel:  # the agent's own channel logs
-        try:
-            with trio.fail_after(CHECK_SECONDS_MAX / 2):
-                return await question(CriRuntime(channel))
-        except trio.TooSlowError as error:
-            raise RuntimeUnavailable(channel.statistics().last_error or "no answer") from error
 
 
 async def _program() -> Sequence[Finding]:
@@ -192,7 +170,7 @@ async def _driver(settings: Settings) -> str:
     reported = ""
     if settings.runtime.endpoint not in INSIDE:
         with suppress(OSError, RuntimeCallError):  # which the runtime's check reports
-            reported = await _asked(settings.runtime.endpoint, CriRuntime.cgroup_driver)
+            reported = await asked(settings.runtime.endpoint, CriRuntime.cgroup_driver)
     return reported or settings.configuration.cgroup_driver
 
 

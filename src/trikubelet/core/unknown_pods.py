@@ -24,11 +24,19 @@ def unknown_pods_message(names: Sequence[tuple[str, str]]) -> str:
 
 def unknown_pods_found(names: Sequence[tuple[str, str]]) -> str:
     """The same without what to do."""
+    return f"{_counted(names)}. They belong to another node agent or to an earlier root directory and are left alone"
+
+
+def unknown_pods_end(names: Sequence[tuple[str, str]], remedy: str) -> str:
+    """Return the announcement that these pods end, too, and how they would not. ``names``: at least one."""
+    return (
+        f"{_counted(names)}. They belong to another node agent or to an earlier root directory, and end, too ({remedy})"
+    )
+
+
+def _counted(names: Sequence[tuple[str, str]]) -> str:
     listed = ", ".join(f"{namespace}/{name}" for namespace, name in sorted(names)[:NAMED_MAX])
     if (more := len(names) - NAMED_MAX) > 0:
         listed += f" and {more} more"
     pods = "1 pod runs" if len(names) == 1 else f"{len(names)} pods run"
-    return (
-        f"{pods} on the container runtime and not in this root directory: {listed}. They belong to another node agent "
-        "or to an earlier root directory and are left alone"
-    )
+    return f"{pods} on the container runtime and not in this root directory: {listed}"

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from trikubelet.app import neighbours
+from trikubelet.app import neighbours, runtime_claim
 from trikubelet.app import settings as settings_module
 from trikubelet.app.last_start import LastStart, record_start
 from trikubelet.app.lock import RootLock
 from trikubelet.app.paths import RUNTIME_RECORD, Places
+from trikubelet.app.runtime_questions import running_pods
 from trikubelet.cli import asking
 from trikubelet.cli.commands import reset
 from trikubelet.cli.main import main
@@ -26,6 +27,7 @@ from trikubelet.cri.channel import open_channel
 from trikubelet.cri.runtime import CriRuntime
 from trikubelet.fake.runtime import Plan, run_fake
 from trikubelet.host.processes import holders_of, processes_named
+from trikubelet.pods.known_uids import KnownUids
 from trikubelet.server.node_view import SOCKET_NAME
 
 if TYPE_CHECKING:
@@ -36,6 +38,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
 WITHOUT_CGROUPS = ("--", "--standalone", "--cgroups-per-qos=false", "--enforce-node-allocatable=", "--healthz-port=0")
+
+
+@pytest.fixture(autouse=True)
+def no_kubelet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine may have some."""
+    monkeypatch.setattr(neighbours, "processes_named", lambda _: [])
 
 
 @pytest.fixture
@@ -78,7 +86,6 @@ def ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     (tmp_path / "trikubelet").mkdir()
     bound_to(tmp_path / "trikubelet", f"unix://{tmp_path}/default.sock", "uid-1")
-    monkeypatch.setattr(reset, "processes_named", lambda _: [])
     monkeypatch.setattr(reset, "_end_all", note_end)
     return found
 
@@ -144,11 +151,15 @@ def test_an_agent_on_a_runtime_within_it_has_a_root_directory_of_its_own_to_rese
 
 
 @pytest.mark.slow
-async def test_every_pod_of_the_runtime_ends_and_what_was_kept_for_it_goes(root: Path) -> None:
+@pytest.mark.parametrize("keeps_unknown", [False, True])
+async def test_pods_that_the_root_directory_does_not_know_are_named_and_end_or_are_kept(
+    keeps_unknown: bool, root: Path
+) -> None:
     bound_to(root, f"unix://{root}/fake.sock")
     (root / "pods" / "a-pod-long-gone").mkdir(parents=True)
-    line = [sys.executable, "-m", "trikubelet", "reset", f"--root-dir={root}", *WITHOUT_CGROUPS]
-    line.append(f"--config={root}/config.json")
+    line = [sys.executable, "-m", "trikubelet", "reset", f"--root-dir={root}"]
+    line += ["--keep-unknown-pods"] if keeps_unknown else []
+    line += [*WITHOUT_CGROUPS, f"--config={root}/config.json"]
     about = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -157,14 +168,21 @@ async def test_every_pod_of_the_runtime_ends_and_what_was_kept_for_it_goes(root:
     (root / "config.json").write_text(json.dumps(about))
     async with trio.open_nursery() as nursery:
         await nursery.start(run_fake, Plan(pods=3), str(root / "fake.sock"))
-        with trio.fail_after(60):
-            done = await trio.run_process(line, capture_stdout=True, capture_stderr=True, check=False)
         async with open_channel(f"unix://{root}/fake.sock") as channel:
-            left = [chunk for chunk in await CriRuntime(channel).list_sandboxes() if chunk]
+            first, *others = [one.uid for one in await running_pods(CriRuntime(channel))]
+            if keeps_unknown:
+                (root / "pods" / first).mkdir()
+            with trio.fail_after(60):
+                done = await trio.run_process(line, capture_stdout=True, capture_stderr=True, check=False)
+            left = [one.uid for one in await running_pods(CriRuntime(channel))]
         nursery.cancel_scope.cancel()
 
-    assert (0, f"every pod of unix://{root}/fake.sock has ended\n") == (done.returncode, done.stdout.decode()), done
-    assert [] == left
+    knows = f" that {root} knows" if keeps_unknown else ""
+    expected = (0, f"every pod of unix://{root}/fake.sock{knows} has ended\n")
+    assert expected == (done.returncode, done.stdout.decode()), done
+    assert (others if keeps_unknown else []) == left
+    named = "3 pods run on the container runtime and not in this root directory: "
+    assert (named in done.stderr.decode()) is not keeps_unknown
     assert [] == os.listdir(root / "pods")
     assert 0 == main(["reset", f"--root-dir={root}"])  # there is nothing more to end
 
@@ -174,7 +192,7 @@ def test_ended_pods_of_the_embedded_runtime_are_forgotten_though_a_kubelet_runs(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bound_to(root, "embedded:")
-    monkeypatch.setattr(reset, "processes_named", lambda _: [17])  # its pods are on another runtime
+    monkeypatch.setattr(neighbours, "processes_named", lambda _: [17])  # its pods are on another runtime
     (root / "pods" / "uid-1" / "volumes").mkdir(parents=True)
     sandbox = root / "embedded" / "sandboxes" / ("a" * 64)
     sandbox.mkdir(parents=True)
@@ -203,14 +221,40 @@ def test_where_no_pod_can_have_been_left_nothing_is_done(
     assert capsys.readouterr().out.startswith("there is no pod to end: ")
 
 
-def test_a_kubelets_pods_are_left_alone(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("flags", [[], ["--keep-unknown-pods"]])
+@pytest.mark.parametrize("name", ["kubelet", "k3s", "k3s-server", "k3s-agent", "kubelite"])
+def test_pods_of_a_runtime_that_a_kubelet_uses_are_left_alone(
+    name: str, flags: list[str], root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bound_to(root, f"unix://{root}/r.sock")
-    monkeypatch.setattr(reset, "processes_named", lambda name: {"kubelet": [17]}[name])
+    endpoint = f"unix://{root}/r.sock"
+    bound_to(root, endpoint, "uid-1")
+    monkeypatch.setattr(neighbours, "processes_named", lambda asked: [17] if asked == name else [])
+    monkeypatch.setattr(neighbours, "command_line", lambda _: [name, f"--container-runtime-endpoint={endpoint}"])
+    monkeypatch.setattr(runtime_claim, "command_line", lambda _: [name, "--v=2"])
+    monkeypatch.setattr(reset, "_end_all", lambda *_: pytest.fail("an agent was started"))
 
-    assert 1 == main(["reset", f"--root-dir={root}"])
-    assert "error: process 17 is a kubelet, whose pods these may be: stop it first\n" == capsys.readouterr().err
+    assert 1 == main(["reset", f"--root-dir={root}", *flags])
+    refusal = f"error: cannot reset {root}: process 17, a kubelet ({name} --v=2), uses {endpoint}, "
+    assert capsys.readouterr().err.startswith(refusal)
+    assert (root / RUNTIME_RECORD).exists()
+
+
+def test_no_agent_starts_on_the_runtime_while_its_pods_end(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = f"unix://{root}/r.sock"
+    bound_to(root, endpoint, "uid-1")
+    refused = []
+
+    async def start_another(*_: object) -> str:
+        await trio.lowlevel.checkpoint()
+        with pytest.raises(runtime_claim.RuntimeInUse) as caught:
+            runtime_claim.claimed_runtime(endpoint, shares=False).__enter__()
+        refused.append(caught.value.other)
+        return ""
+
+    monkeypatch.setattr(reset, "_end_all", start_another)
+
+    assert 0 == main(["reset", f"--root-dir={root}"])
+    assert [f"process {os.getpid()}, an agent that holds {root}/r.sock{runtime_claim.LOCK_SUFFIX},"] == refused
 
 
 def test_a_running_agents_pods_are_left_alone(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -276,7 +320,6 @@ def test_where_no_pod_was_ever_recorded_and_no_runtime_listens_nothing_is_waited
     if state == "stale":
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(str(root / "r.sock"))
-    monkeypatch.setattr(reset, "processes_named", lambda _: [])
     monkeypatch.setattr(reset, "_end_all", lambda *_: pytest.fail("an agent was started"))
 
     assert 0 == main(["reset", f"--root-dir={root}"])
@@ -297,7 +340,6 @@ def test_pods_that_are_known_are_not_forgotten_because_no_runtime_listens(
         (root / "pods/uid-1").mkdir(parents=True)
     else:
         (root / "removed_pods").write_text("uid-1\n")
-    monkeypatch.setattr(reset, "processes_named", lambda _: [])
     monkeypatch.setattr(reset, "_end_all", silent)
 
     assert 1 == main(["reset", f"--root-dir={root}"])
@@ -336,8 +378,8 @@ def test_the_pods_of_an_agent_that_moved_to_another_root_directory_are_left_alon
 
     assert ([] if is_refused else [f"unix://{root}/r.sock"]) == ended
     assert is_refused == (root / "runtime-endpoint").exists()
-    refusal = f"error: process {agent.pid} is an agent on unix://{root}/r.sock: stop it first\n"
-    assert (refusal if is_refused else "") == capsys.readouterr().err
+    refusal = f"error: cannot reset {root}: process {agent.pid}, an agent ("
+    assert capsys.readouterr().err.startswith(refusal if is_refused else "")
 
 
 @pytest.mark.slow
@@ -381,6 +423,7 @@ async def test_that_there_is_no_pod_is_known_once_the_runtime_has_listed_its_pod
         (root / "pods" / uid).mkdir(parents=True)
     node = SimpleNamespace(
         pleg=SimpleNamespace(uids=lambda: known, has_listed=listed),
+        workers=SimpleNamespace(known=KnownUids(all_known=True)),
         runtime_state=SimpleNamespace(unhealthy=lambda: down or None),
         garbage=SimpleNamespace(collect=lambda: None, is_busy=False),
     )
@@ -392,7 +435,10 @@ async def test_that_there_is_no_pod_is_known_once_the_runtime_has_listed_its_pod
 
     monkeypatch.setattr(reset.compose, "run", agent)
     settings = SimpleNamespace(
-        runtime=SimpleNamespace(endpoint="unix:///r.sock"), root_dir=root, pod_logs_dir=root / "logs"
+        runtime=SimpleNamespace(endpoint="unix:///r.sock", inside=False),
+        root_dir=root,
+        pod_logs_dir=root / "logs",
+        ends_unknown_pods=False,
     )
 
     waited = seconds if listed else min(seconds, reset.ANSWER_SECONDS_MAX)
@@ -406,7 +452,7 @@ def test_the_records_go_while_no_agent_can_start_and_write_another(root: Path, m
     let_go = RootLock.__exit__
 
     def note(lock: RootLock, *error: Any) -> None:
-        assert {"trikubelet.lock", "pods"} == {*os.listdir(root)}
+        assert {"trikubelet.lock", "pods", f"r.sock{runtime_claim.LOCK_SUFFIX}"} == {*os.listdir(root)}
         let_go(lock, *error)
 
     async def all_ended(*_: object) -> str:

@@ -23,7 +23,7 @@ echo "$(basename "$0") $*${PYTHONPATH:+ of ${PYTHONPATH#*/trikubelet/}}" >>"$TOL
 """
 TRIED, RESET = (
     "python3 -P -m trikubelet --v=0 --help of {}/site-packages",
-    "python3 -P -m trikubelet reset --root-dir={} of {}/site-packages",
+    "python3 -P -m trikubelet reset --keep-unknown-pods --root-dir={} of {}/site-packages",
 )
 
 
@@ -37,6 +37,7 @@ class Machine:
             directory.mkdir(parents=True)
         for tool in (
             "basename",
+            "find",
             "grep",
             "ls",
             "readlink",
@@ -53,11 +54,11 @@ class Machine:
         made.write_text(f"{TOLD}{then}\n")
         made.chmod(0o755)
 
-    def record(self, name: str) -> Path:
+    def record(self, name: str, runtime: str = "") -> Path:
         """An agent had its pods in that root directory, which is returned."""
         root_dir = self.root / "var/lib" / name
-        root_dir.mkdir(parents=True)
-        (root_dir / "runtime-endpoint").touch()
+        (root_dir / "pods").mkdir(parents=True)
+        (root_dir / "runtime-endpoint").write_text(f"{runtime}\n")
         return root_dir
 
     def unpacked(self, name: str, age_seconds: int) -> None:
@@ -183,6 +184,43 @@ def test_a_purge_where_no_agent_has_recorded_its_runtime_ends_nothing_and_starts
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
     assert ["systemctl daemon-reload"] == machine.told()
     assert not machine.cache.exists()
+
+
+@pytest.mark.parametrize("recorded", ["embedded:", "fake:", "", None])
+def test_a_purge_removes_the_whole_directory_of_embedded_pods_beside_a_kubelet_too(
+    recorded: str | None, machine: Machine
+) -> None:
+    machine.unpacked("trikubelet_1", 0)
+    root = machine.record("trikubelet", recorded or "")
+    if recorded is None:  # the pods were reset before
+        (root / "runtime-endpoint").unlink()
+    machine.program("kubelet")
+
+    done = machine.run("postremove.sh", "purge")
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert not root.exists()
+
+
+@pytest.mark.parametrize("kept", [None, "pki/kubelet.crt"])
+@pytest.mark.parametrize("name", ["kubelet", "trikubelet"])
+def test_a_purge_removes_the_agents_files_beside_a_runtime_and_no_credentials(
+    name: str, kept: str | None, machine: Machine
+) -> None:
+    machine.unpacked("trikubelet_1", 0)
+    root = machine.record(name, "unix:///run/containerd/containerd.sock")
+    machine.program("python3", f'case "$*" in *reset*) rm "{root}/runtime-endpoint" ;; esac')
+    (root / "trikubelet.lock").touch()
+    (root / "image_manager/pulled").mkdir(parents=True)
+    if kept:
+        (root / kept).parent.mkdir()
+        (root / kept).touch()
+
+    done = machine.run("postremove.sh", "purge")
+
+    assert (0, "") == (done.returncode, done.stderr)
+    left = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()} if root.exists() else None
+    assert ({kept} if kept else None) == left
 
 
 @pytest.mark.parametrize("known_by", ["kubelet", "systemctl"])

@@ -2,8 +2,9 @@
 
 It is the agent once more (``app/compose.py``), in the root directory where the other verbs find the agent, on the
 recorded runtime, and no pod is desired. So pods end as orphans do: with their grace, then their volumes, directories,
-cgroups and logs. It sees what an agent sees, which is every pod on the runtime; so it refuses where a kubelet runs, or
-another agent on that runtime, whose root directory may be another one by now. On the embedded runtime the pods have
+cgroups and logs. It sees every pod on the runtime. So it claims the runtime as an agent does, and refuses where another
+agent or a kubelet uses it. Pods that the root directory does not know end too, and are named before; with
+``--keep-unknown-pods``, as in a purge of the package, they are left alone. On the embedded runtime the pods have
 ended with their agent: what is remembered of them goes. Purging the package calls it, when files and flags are gone
 already: which runtime it was stands in the root directory. So it does not wait long for a runtime that is silent, and
 not at all where no pod is known.
@@ -14,8 +15,9 @@ from __future__ import annotations
 import logging
 import math
 import os
+import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -24,20 +26,22 @@ import trio
 from trikubelet.app import compose
 from trikubelet.app.endpoint import FAKE, INSIDE, choose_endpoint, why_silent
 from trikubelet.app.lock import LOCK_NAME, RootInUse, RootLock
-from trikubelet.app.neighbours import agents_on
 from trikubelet.app.paths import RUNTIME_RECORD, START_RECORD, places_for
 from trikubelet.app.root_dir import has_pods, recorded_runtime
+from trikubelet.app.runtime_claim import RuntimeInUse, claimed_runtime
+from trikubelet.app.runtime_questions import asked, names_of_unknown, running_pods
 from trikubelet.app.supervise import reason_of
 from trikubelet.cli import asking
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.options import split_flags
-from trikubelet.cli.words.reset import parser
+from trikubelet.cli.words.reset import KEEP_UNKNOWN_PODS, parser
+from trikubelet.core.unknown_pods import unknown_pods_end
 from trikubelet.cri.endpoint import connect_failure, socket_path
 from trikubelet.host.pod_directories import REMOVED_PODS
-from trikubelet.host.processes import processes_named
 from trikubelet.kit import klog
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed
+from trikubelet.model.runtime_errors import RuntimeCallError
 
 if TYPE_CHECKING:
     import argparse
@@ -63,7 +67,7 @@ def run(argv: Sequence[str]) -> int:
     try:
         root = _root_dir(args, asking.settings_of(flags, args.root_dir))
         with _no_agent_in(root):
-            print(_reset(root, flags, args.timeout))
+            print(_reset(root, flags, args.timeout, keeps_unknown=args.keep_unknown_pods))
     except* StartFailed as failed:
         raise CommandFailed(reason_of(failed)) from failed
     return 0
@@ -100,28 +104,29 @@ def _no_agent_in(root: Path) -> Iterator[None]:
         lock.__exit__(None, None, None)
 
 
-def _reset(root: Path, flags: Sequence[str], seconds_max: float) -> str:
+def _reset(root: Path, flags: Sequence[str], seconds_max: float, *, keeps_unknown: bool) -> str:
     """End the pods of a root directory without an agent; what to print. Raises CommandFailed, StartFailed and
     OSError."""
     endpoint = recorded_runtime(root)
     if not endpoint or endpoint == FAKE:
         where = f"those on {endpoint} end with their agent" if endpoint else f"none was kept in {root}"
         return f"there is no pod to end: {where}"
-    if endpoint not in INSIDE:  # there may be others on that runtime
-        if kubelets := processes_named("kubelet"):
-            raise CommandFailed(f"process {kubelets[0]} is a kubelet, whose pods these may be: stop it first")
-        if agents := agents_on(endpoint):
-            raise CommandFailed(f"process {agents[0]} is an agent on {endpoint}: stop it first")
-        if why := _no_pod_can_be_left(root, endpoint):
+    try:
+        with claimed_runtime(endpoint, shares=False, beside_sharing=keeps_unknown):
+            if endpoint not in INSIDE and (why := _no_pod_can_be_left(root, endpoint)):
+                _forget(root)
+                return f"there is no pod to end: {why}"
+            with tempfile.TemporaryDirectory(prefix="trikubelet-reset-") as nothing:
+                ours = [f"--root-dir={root}", f"--container-runtime-endpoint={endpoint}"]
+                settings = _of_nothing(asking.settings_of([*flags, *ours]), nothing, keeps_unknown=keeps_unknown)
+                if left := trio.run(_end_all, settings, seconds_max):
+                    raise CommandFailed(f"not all of it is gone {left}")
             _forget(root)
-            return f"there is no pod to end: {why}"
-    with tempfile.TemporaryDirectory(prefix="trikubelet-reset-") as nothing:
-        ours = [f"--root-dir={root}", f"--container-runtime-endpoint={endpoint}"]
-        settings = _of_nothing(asking.settings_of([*flags, *ours]), nothing)
-        if left := trio.run(_end_all, settings, seconds_max):
-            raise CommandFailed(f"not all of it is gone {left}")
-    _forget(root)
-    return f"every pod of {endpoint} has ended"
+    except RuntimeInUse as used:
+        raise CommandFailed(
+            f"cannot reset {root}: {used.other} uses {endpoint}, and its pods would end (stop it first)"
+        ) from used
+    return f"every pod of {endpoint}{f' that {root} knows' if keeps_unknown else ''} has ended"
 
 
 def _no_pod_can_be_left(root: Path, endpoint: str) -> str:
@@ -142,16 +147,25 @@ def _forget(root: Path) -> None:
     (root / START_RECORD).unlink(missing_ok=True)
 
 
-def _of_nothing(settings: Settings, nothing: str) -> Settings:
+def _of_nothing(settings: Settings, nothing: str, *, keeps_unknown: bool) -> Settings:
     """Those of the agent inside, to which the directory ``nothing`` is all its manifests."""
     return replace(
-        settings, standalone=True, manifest_path=nothing, manifest_url="", api_port=0, ends_unknown_pods=True
+        settings,
+        standalone=True,
+        manifest_path=nothing,
+        manifest_url="",
+        api_port=0,
+        ends_unknown_pods=not keeps_unknown,
     )
 
 
 async def _end_all(settings: Settings, seconds_max: float) -> str:
     """Be the agent until there is no pod. Return what is left when the time is over, and after how long, as text; empty
     for nothing. Raises StartFailed."""
+    if settings.ends_unknown_pods and not settings.runtime.inside:
+        seconds = min(seconds_max, ANSWER_SECONDS_MAX)
+        if not await _name_unknown(settings, seconds):
+            return f"after {seconds:g} s: {_silent(settings)}"
     left, seconds = _silent(settings), seconds_max
     is_collected = False
     async with trio.open_nursery() as nursery:
@@ -174,18 +188,34 @@ async def _end_all(settings: Settings, seconds_max: float) -> str:
     return f"after {seconds:g} s: {left}" if left else ""
 
 
+async def _name_unknown(settings: Settings, seconds_max: float) -> bool:
+    """Print which pods end that the root directory does not know. False if the runtime did not answer in time."""
+    with trio.move_on_after(seconds_max):
+        async for _ in Every(LOOK_SECONDS):
+            with suppress(OSError, RuntimeCallError):  # it may be starting
+                running = await asked(settings.runtime.endpoint, running_pods)
+                if names := names_of_unknown(running, settings.root_dir):
+                    remedy = f"{KEEP_UNKNOWN_PODS} leaves them alone"
+                    print(f"trikubelet: {unknown_pods_end(names, remedy)}", file=sys.stderr, flush=True)
+                return True
+    return False
+
+
 def _silent(settings: Settings) -> str:
     return f"{settings.runtime.endpoint} does not answer"
 
 
 def _left(agent: Agent, settings: Settings) -> str:
-    """What there is still of pods, as far as that is known, and why no more is, as text. Until the runtime has listed
-    its pods once nobody knows that it has none: an agent starts without its answer, too."""
+    """What there is still of pods that end, as far as that is known, and why no more is, as text. Until the runtime has
+    listed its pods once nobody knows that it has none: an agent starts without its answer, too."""
     pods, node = settings.root_dir / "pods", agent.node
-    uids = {*node.pleg.uids(), *(os.listdir(pods) if pods.is_dir() else ())}
+    ours = filter(node.workers.known.__contains__, node.pleg.uids())
+    uids = {*ours, *(os.listdir(pods) if pods.is_dir() else ())}
     left = [f"pods {', '.join(sorted(uids))}"] if uids else []
     if not node.pleg.has_listed:
         left.insert(0, _silent(settings))
+    elif not node.workers.known.has_looked:
+        left.insert(0, f"{pods} has not been read")
     elif uids and (problem := node.runtime_state.unhealthy()):
         left.append(f"{settings.runtime.endpoint}: {problem}")
     return "; ".join(left)
