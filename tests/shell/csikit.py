@@ -55,13 +55,13 @@ class Notices:
     """A watcher that notices what it is told of."""
 
     def __init__(self) -> None:
-        self.heard = trio.open_memory_channel[None](100)
+        self.heard = trio.open_memory_channel[frozenset[str]](100)
 
     def change(self) -> None:
-        self.heard[0].send_nowait(None)
+        self.heard[0].send_nowait(frozenset())
 
     @asynccontextmanager
-    async def watch(self, path: str) -> AsyncGenerator[AsyncIterator[None], None]:
+    async def watch(self, path: str) -> AsyncGenerator[AsyncIterator[frozenset[str]], None]:
         yield self.heard[1]
 
 

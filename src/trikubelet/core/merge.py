@@ -65,16 +65,18 @@ def merge(
     snapshot: Sequence[Pod],
     differs: Callable[[Pod, Pod], Op | None] = difference,
     taken: Collection[str] = (),
+    restarted: Collection[str] = (),
 ) -> Merged:
     """Compare a source's new snapshot with its previous pods. ``differs`` compares one, see ``difference``; ``taken``:
-    the UIDs that other sources have."""
+    the UIDs that other sources have; ``restarted``: those of pods that end and start again, whatever they are now."""
     pods, duplicates = _by_uid(snapshot, taken)
-    changes = [PodUpdate(Op.REMOVE, pod, source) for pod in before.values() if not _has(pods, pod)]
-    added = [pod for pod in pods.values() if not _has(before, pod)]
+    again = before.keys() & pods.keys() & set(restarted)
+    changes = [PodUpdate(Op.REMOVE, pod, source) for uid, pod in before.items() if uid in again or not _has(pods, pod)]
+    added = [pod for uid, pod in pods.items() if uid in again or not _has(before, pod)]
     changes += [PodUpdate(Op.ADD, pod, source) for pod in sorted(added, key=_age)]
     for uid, pod in pods.items():
         known = before.get(uid)
-        if known is None or known is pod or not is_same_pod(known, pod):
+        if known is None or known is pod or uid in again or not is_same_pod(known, pod):
             continue
         if (op := differs(known, pod)) is not None:
             changes.append(PodUpdate(op, pod, source))

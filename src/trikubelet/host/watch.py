@@ -51,9 +51,10 @@ class InotifyWatcher:
         self._threads = threads
 
     @asynccontextmanager
-    async def watch(self, path: str) -> AsyncGenerator[AsyncIterator[None], None]:
-        """An item each time something changed at the path. Raises OSError when it cannot be watched, or while an
-        earlier start of a watch still hangs, or, on the next item, when it is gone or a link leads elsewhere."""
+    async def watch(self, path: str) -> AsyncGenerator[AsyncIterator[frozenset[str]], None]:
+        """The names that were unlinked, each time something changed at the path. Raises OSError when it cannot be
+        watched, or while an earlier start of a watch still hangs, or, on the next item, when it is gone or a link leads
+        elsewhere."""
         changes = _Changes(path)
         try:
             try:
@@ -111,7 +112,7 @@ class _Changes:
     def __aiter__(self) -> _Changes:
         return self
 
-    async def __anext__(self) -> None:
+    async def __anext__(self) -> frozenset[str]:
         """Wait for the next change; several at once are one item. Always a checkpoint."""
         assert self._inotify is not None, "it was not begun"
         while True:
@@ -119,9 +120,11 @@ class _Changes:
             events = list(self._inotify.read(timeout=0))
             if any(event.mask & _END or event.name in self._links.get(event.wd, ()) for event in events):
                 raise OSError(errno.ENOENT, "it was removed or replaced", self._path)
-            ours = (event for event in events if event.wd in (self._watched, _OVERFLOW))
-            if any(not self._only or event.name in ("", self._only) for event in ours):
-                return
+            ours = [event for event in events if event.wd in (self._watched, _OVERFLOW)]
+            if self._only:
+                ours = [event for event in ours if event.name in ("", self._only)]
+            if ours:
+                return frozenset(event.name for event in ours if event.mask & flags.DELETE)
 
 
 def _links(path: str) -> list[str]:

@@ -103,8 +103,9 @@ class ShutdownRecords(Protocol):
 class FileWatcher(Protocol):
     """Notices of changes."""
 
-    def watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[None]]:
-        """An item for each time something changed at the path. Raises OSError and nothing else: on entry when it cannot
+    def watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[frozenset[str]]]:
+        """An item for each time something changed at the path: the names that were unlinked there, without those that
+        were renamed away or over. Raises OSError and nothing else: on entry when it cannot
         be watched, or not yet again since an earlier beginning hangs, and later when it cannot be watched any more."""
         ...
 

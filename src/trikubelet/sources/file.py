@@ -4,7 +4,8 @@
 
 It looks at the directory every ``file_check_seconds``, and at once when a watch says that something changed. The watch
 only wakes; the directory tells. Unchanged files are not read. What a faulty, vanished or doubly given pod means is
-decided in ``core.file_source``; this module reads, remembers and publishes.
+decided in ``core.file_source``; this module reads, remembers and publishes. A manifest that is removed and written
+again restarts its pod (``sources/rewritten.py``).
 
 Two things are not believed at once. A file that changed a moment ago and has faults or lost a pod may be half written:
 it is read again when it has settled, and where it never does it is a fault, which nobody waits for. A directory that is
@@ -51,6 +52,7 @@ from trikubelet.model.faults import Fault
 from trikubelet.model.manifest_places import NO_STAMP, EntryKind
 from trikubelet.sources.fault_log import FaultLog
 from trikubelet.sources.reading import ManifestReader, bug_fault
+from trikubelet.sources.rewritten import Rewritten
 from trikubelet.sources.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -132,6 +134,7 @@ class FileSource:
         self._slot = slot
         self._bounds = bounds
         self._wake: Slot[None] = Slot()
+        self._rewritten = Rewritten(path)
         self._stamps: dict[str, Stamp] = {}
         self._loads_long: dict[str, float] = {}  # when they may be made sense of again
         self._states: dict[str, FileState] = {}
@@ -188,7 +191,8 @@ class FileSource:
                     backoff.reset()
                     said = ""
                     self._wake.put(None)  # what changed before the watch stood
-                    async for _ in changes:
+                    async for unlinked in changes:
+                        self._rewritten.note(unlinked, self._known())
                         self._wake.put(None)
             except OSError as error:
                 if str(error) != said and not isinstance(error, FileNotFoundError):
@@ -203,6 +207,7 @@ class FileSource:
 
     async def _look(self) -> None:
         """Bring everything up to date with the disk, and publish what changed."""
+        unlinked = self._rewritten.unlinked()  # before the listing: what is in it was written again
         listing = await self._in_time(self._disk.listing, self._path, _HANGS)
         if isinstance(listing, Fault):
             self._read_later()
@@ -218,8 +223,9 @@ class FileSource:
         for path in self._known() - {entry.path for entry in wanted}:
             self._drop(path)
         for entry in wanted:
-            if self._stamps.get(entry.path) != entry.stamp or self._may_load_again(entry.path):
-                self._take(entry, await self._read(entry))
+            again = entry.path in unlinked
+            if again or self._stamps.get(entry.path) != entry.stamp or self._may_load_again(entry.path):
+                self._take(entry, await self._read(entry), again=again)
         await self._publish()
 
     async def _in_time(self, ask: Callable[[], Awaitable[T]], path: str, if_slow: str) -> T | Fault | None:
@@ -281,7 +287,8 @@ class FileSource:
         self._ignored[entry.path] = why
         return False
 
-    def _take(self, entry: Entry, now: FileState | None) -> None:
+    def _take(self, entry: Entry, now: FileState | None, *, again: bool = False) -> None:
+        """Remember what a file says. ``again``: it was removed and written again."""
         path = entry.path
         if now is None:
             self._drop(path)
@@ -302,6 +309,8 @@ class FileSource:
             self._never_good.add(path)
         counted = self._claims.states.get(path, FileState()).pods if self._published is not None else ()
         self._states[path] = folded = fold_file(path, before, now, counted)
+        if again and not now.faults:  # a faulty manifest costs no pod that runs: it restarts when that is mended
+            self._rewritten.written(path)
         self._has_changed = True
         # A file that could not be read may be readable without having changed.
         unread = bool(folded.faults) and not (now.pods or now.objects) and all(f.line is None for f in folded.faults)
@@ -315,6 +324,7 @@ class FileSource:
         self._has_changed = self._states.pop(path, None) is not None or self._has_changed
         self._stamps.pop(path, None)
         self._loads_long.pop(path, None)
+        self._rewritten.forget(path)
         self._never_good.discard(path)
 
     def _settled(self, path: str) -> None:
@@ -348,6 +358,7 @@ class FileSource:
             tuple(sorted(self._never_good)),
             objects=self._claims.objects,
             changed_ns=self._changed_ns(),
+            lives=self._rewritten.lives(self._claims.states),
         )
         if self._published is None or not _same(now, self._published):
             self._published = now
@@ -395,4 +406,5 @@ class FileSource:
 
 def _same(one: Snapshot, other: Snapshot) -> bool:
     brought, known = (*one.pods, *one.objects), (*other.pods, *other.objects)
-    return one.invalid_manifests == other.invalid_manifests and [*map(id, brought)] == [*map(id, known)]
+    is_same = one.invalid_manifests == other.invalid_manifests and one.lives == other.lives
+    return is_same and [*map(id, brought)] == [*map(id, known)]

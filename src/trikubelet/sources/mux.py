@@ -78,9 +78,14 @@ class Mux:
 
     def _accept(self, source: str, snapshot: Snapshot) -> tuple[PodUpdate, ...]:
         self._objects.replace(source, snapshot.objects)
-        self._newest[source] = snapshot
+        before, self._newest[source] = self._newest.get(source, snapshot), snapshot
         taken = {uid for uid, owner in self._owners.items() if owner != source}
-        merged = merge(source, self._desired.of(source), snapshot.pods, self._differs, taken)
+        restarted = {
+            uid
+            for uid in snapshot.lives.keys() | before.lives.keys()
+            if snapshot.lives.get(uid) != before.lives.get(uid)
+        }
+        merged = merge(source, self._desired.of(source), snapshot.pods, self._differs, taken, restarted)
         self._owners.update(dict.fromkeys(merged.pods, source))
         reported = self._desired.undecodable_of(source)
         self._desired.replace(source, merged.pods, snapshot.invalid_manifests, snapshot.undecodable)

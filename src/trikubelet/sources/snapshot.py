@@ -20,10 +20,13 @@ class Snapshot:
     know, so while there is one, orphans are left alone. ``undecodable`` are pods whose newest version nobody can read,
     and why: wanted, whatever they are, so what runs of them stays as it is. All travel with the pods, because a
     manifest is mended and its pod wanted again at the same moment. ``changed_ns``: when the files of static pods were
-    changed last, by the pods' UIDs; empty for sources that are not files."""
+    changed last, by the pods' UIDs; empty for sources that are not files. ``lives`` counts, by UID,
+    how often a pod's manifest was removed and written again: a pod with another number ends and starts again, though it
+    is the same."""
 
     pods: tuple[Pod, ...] = ()
     invalid_manifests: tuple[str, ...] = ()
     undecodable: Mapping[ObjectRef, str] = field(default_factory=dict)
     objects: tuple[ManifestObject, ...] = ()
     changed_ns: Mapping[str, int] = field(default_factory=dict)
+    lives: Mapping[str, int] = field(default_factory=dict)

@@ -68,7 +68,7 @@ class MemoryDirectory:
         self._files: dict[str, tuple[str, Stamp]] = {}
         self._kinds: dict[str, EntryKind] = {}
         self._writes = 0
-        self._watches: list[trio.MemorySendChannel[OSError | None]] = []
+        self._watches: list[trio.MemorySendChannel[OSError | frozenset[str]]] = []
 
     # ---- what others do to it ----
 
@@ -81,8 +81,14 @@ class MemoryDirectory:
         return path
 
     def remove(self, name: str, *, notify: bool = True) -> None:
+        """Unlink a file."""
         del self._files[f"{self.path}/{name}"]
-        self._notify(notify)
+        self._notify(notify, frozenset({name}))
+
+    def move_away(self, name: str) -> None:
+        """Rename a file to a place outside the directory."""
+        del self._files[f"{self.path}/{name}"]
+        self._notify(True)
 
     def put(self, name: str, kind: EntryKind) -> str:
         """Something that is no file."""
@@ -108,9 +114,9 @@ class MemoryDirectory:
             watch.send_nowait(OSError(errno.ENOENT, "replaced"))
         self._watches.clear()
 
-    def _notify(self, notify: bool) -> None:
+    def _notify(self, notify: bool, unlinked: frozenset[str] = frozenset()) -> None:
         for watch in self._watches if notify else ():
-            watch.send_nowait(None)
+            watch.send_nowait(unlinked)
 
     # ---- what the source asks ----
 
@@ -143,47 +149,50 @@ class MemoryDirectory:
         return self._files[path][0].encode()
 
     @asynccontextmanager
-    async def watch(self, path: str) -> AsyncGenerator[AsyncIterator[None], None]:
+    async def watch(self, path: str) -> AsyncGenerator[AsyncIterator[frozenset[str]], None]:
         await trio.lowlevel.checkpoint()
         assert path == self.path
         if not self.exists:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory")
         if not self.watchable:
             raise OSError(errno.EMFILE, "Too many open files")
-        send, receive = trio.open_memory_channel[OSError | None](100)
+        send, receive = trio.open_memory_channel[OSError | frozenset[str]](100)
         self._watches.append(send)
         with send, receive:
             yield _Notices(receive)
 
 
 class _Notices:
-    def __init__(self, receive: trio.MemoryReceiveChannel[OSError | None]) -> None:
+    def __init__(self, receive: trio.MemoryReceiveChannel[OSError | frozenset[str]]) -> None:
         self._receive = receive
 
     def __aiter__(self) -> _Notices:
         return self
 
-    async def __anext__(self) -> None:
-        error = await self._receive.receive()
-        if error is not None:
-            raise error
+    async def __anext__(self) -> frozenset[str]:
+        notice = await self._receive.receive()
+        if isinstance(notice, OSError):
+            raise notice
+        return notice
 
 
 class Snapshots:
     """The consumer's end: what was published, in names and images; ``objects``: what ``settings`` said; ``uids`` of the
-    pods."""
+    pods; ``lives``: how often their manifests were written again."""
 
     def __init__(self) -> None:
         self.slot: Slot[Snapshot] = Slot()
         self.invalid_manifests: tuple[str, ...] = ()
         self.objects: list[str] = []
         self.uids: frozenset[str] = frozenset()
+        self.lives: list[int] = []
 
     async def next(self) -> dict[str, str]:
         """The next snapshot: each pod's name, without its node's, and its image."""
         snapshot = await self.slot.take()
         self.invalid_manifests = snapshot.invalid_manifests
         self.uids = frozenset(pod.metadata.uid for pod in snapshot.pods)
+        self.lives = list(snapshot.lives.values())
         self.objects = [one.data["a"] for one in snapshot.objects]
         return {pod.metadata.name.removesuffix("-node"): pod.spec.containers[0].image for pod in snapshot.pods}
 

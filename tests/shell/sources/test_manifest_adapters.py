@@ -118,6 +118,24 @@ async def test_a_watch_ends_when_a_link_on_its_way_is_swapped_and_the_next_is_of
             await anext(changes)
 
 
+@pytest.mark.parametrize("watched", ["", "a.yaml"], ids=["directory", "file"])
+async def test_watch_names_what_was_unlinked_and_not_what_was_renamed_or_touched(tmp_path: Path, watched: str) -> None:
+    file, beside = tmp_path / "a.yaml", tmp_path / "beside"
+    file.write_text("x")
+    with trio.fail_after(60):
+        async with InotifyWatcher(ThreadPool("manifests", 1)).watch(str(tmp_path / watched)) as changes:
+            beside.write_text("x")
+            beside.rename(file)
+            file.rename(beside)
+            file.write_text("x")
+            file.touch()
+            file.chmod(0o600)
+            assert frozenset() == await anext(changes)
+            file.unlink()
+            file.write_text("x")
+            assert frozenset({"a.yaml"}) == await anext(changes)
+
+
 async def test_a_watch_needs_no_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")

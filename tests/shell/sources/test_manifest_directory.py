@@ -18,6 +18,7 @@ from trikubelet.core.file_source import Claim, Claims, FileState, claim
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.manifest_places import EntryKind
 from trikubelet.sources.file import LOAD_AGAIN_SECONDS, FileSource
+from trikubelet.sources.rewritten import Rewritten
 from trikubelet.testing.memory_host import VirtualClock
 from trikubelet.testing.world import wall_ns
 
@@ -843,3 +844,75 @@ async def test_a_file_for_which_there_is_no_thread_is_read_at_the_next_look(
         assert [] == bench.faults()
     assert "bug" not in caplog.text
     assert 1 == len([one for one in caplog.messages if "no thread" in one])
+
+
+async def test_manifest_that_is_removed_and_written_again_restarts_its_pod(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    bench.directory.write("b.yaml", manifest("two"))
+
+    async with bench.running():
+        assert {"one": "app:1", "two": "app:1"} == await bench.snapshots.next()
+        for life in (1, 2):
+            bench.directory.remove("a.yaml")
+            bench.directory.write("a.yaml", manifest("one"))
+            assert {"one": "app:1", "two": "app:1"} == await bench.snapshots.next()
+            assert [life] == bench.snapshots.lives
+
+
+def test_single_manifest_file_that_is_written_again_counts_whatever_it_is_called() -> None:
+    rewritten = Rewritten("/etc/pod")
+    rewritten.note({"other"}, {"/etc/pod"})
+    assert frozenset() == rewritten.unlinked()
+    rewritten.note({"pod"}, {"/etc/pod"})
+    assert {"/etc/pod"} == rewritten.unlinked()
+
+
+async def test_manifest_that_is_removed_and_written_slowly_restarts_its_pod_once_it_is_whole(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+
+    async with bench.running():
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        bench.directory.remove("a.yaml")
+        bench.directory.write("a.yaml", BAD, age_seconds=0)
+        assert await bench.snapshots.none_within(0.5)
+        bench.directory.write("a.yaml", BAD)
+        assert await bench.snapshots.none_within(60)
+        bench.directory.write("a.yaml", manifest("one"))
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        assert [1] == bench.snapshots.lives
+
+
+async def test_manifest_that_is_renamed_rewritten_or_touched_restarts_nothing(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+
+    async with bench.running():
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        bench.directory.write("a.yaml", manifest("one"))  # also what a rename over it, a touch or a chmod looks like
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        assert [] == bench.snapshots.lives
+        bench.directory.move_away("a.yaml")
+        bench.directory.write("a.yaml", manifest("one"))
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        assert [] == bench.snapshots.lives
+
+
+async def test_manifest_that_is_removed_for_longer_has_no_second_restart_when_it_is_back(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    bench.directory.write("b.yaml", manifest("two"))
+
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.remove("a.yaml")
+        assert {"two": "app:1"} == await bench.snapshots.next()
+        bench.directory.write("a.yaml", manifest("one"))
+        assert {"one": "app:1", "two": "app:1"} == await bench.snapshots.next()
+        assert [] == bench.snapshots.lives
+        assert await bench.snapshots.none_within(60)

@@ -129,3 +129,17 @@ async def test_that_a_pod_is_left_out_is_said_once(autojump_clock: MockClock) ->
         (1, f"Error validating pod default/shop from http: {why}"),
         (1, "Error validating pod default/other from http: duplicate pod name, ignoring"),
     ] == [(event.count, event.message) for event in bench.events.all()]
+
+
+async def test_pod_whose_manifest_was_written_again_is_removed_and_added(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.running():
+        bench.slots["file"].put(Snapshot((WEB, pod("a"))))
+        await bench.taken()
+        for life in (1, 3):  # a snapshot between the two was not taken
+            bench.slots["file"].put(Snapshot((WEB, pod("a")), lives={"u": life}))
+            assert ["file remove web", "file add web"] == await bench.taken()
+            bench.slots["file"].put(Snapshot((WEB,), lives={"u": life}))
+            assert ["file remove a"] == await bench.taken()
+            bench.slots["file"].put(Snapshot((WEB, pod("a")), lives={"u": life}))
+            assert ["file add a"] == await bench.taken()
