@@ -10,6 +10,7 @@ from core.podkit import BOX, container, created, exited, observe, pod, rule, run
 from core.statuskit import NOW, by_name, runs, stopped, waits
 from trikubelet.core.actions import Verdict, Verdicts, plan
 from trikubelet.core.pod_status.containers import (
+    INIT_DONE_MESSAGE,
     NOT_FOUND_MESSAGE,
     ContainerFacts,
     container_statuses,
@@ -141,10 +142,12 @@ def test_an_end_says_when_how_and_which() -> None:
     )
 
 
-def test_statuses_are_in_the_order_of_the_spec() -> None:
-    it = pod("b", "a", "c")
-    found = container_statuses(it, it.spec.containers, observe(it, running("a")), ContainerFacts(), init=False)
-    assert ["b", "a", "c"] == [s.name for s in found]
+def test_statuses_are_sorted_by_name_and_those_of_init_containers_as_in_the_spec() -> None:
+    it = pod("b", "a", "c", init=("j", "i"), ephemeral=("z", "y"))
+    seen, facts = observe(it, running("a")), ContainerFacts()
+    assert ["a", "b", "c"] == [s.name for s in container_statuses(it, it.spec.containers, seen, facts, init=False)]
+    assert ["j", "i"] == [s.name for s in container_statuses(it, it.spec.init_containers, seen, facts, init=True)]
+    assert ["y", "z"] == [s.name for s in ephemeral_statuses(it, seen, facts)]
 
 
 # ---- ready and started ----
@@ -268,6 +271,42 @@ def test_an_init_container_that_was_done_and_pruned_is_still_done() -> None:
     done = stopped("i", ready=True, container_id="containerd://i-0")
     kept = msgspec.structs.replace(done, started=False)
     assert kept == status_of(pod("a", init=("i",)), facts=remembering(done), init=True)
+
+
+@pytest.mark.parametrize("regular", [running("a"), created("a"), exited("a", 3)], ids=lambda one: one.state.value)
+@pytest.mark.parametrize("previous", [None, waits("i"), runs("i")], ids=["nothing", "waiting", "running"])
+def test_init_container_without_a_record_has_completed_when_a_regular_container_was_made(
+    regular: ContainerStatus, previous: k8s.ContainerStatus | None
+) -> None:
+    facts = remembering(previous) if previous is not None else ContainerFacts()
+    shown = status_of(pod("a", init=("i",)), regular, facts=facts, init=True)
+    assert ("ended 0 Completed", True) == (state_words(shown.state), shown.ready)
+    assert shown.state is not None
+    assert shown.state.terminated is not None
+    assert INIT_DONE_MESSAGE == shown.state.terminated.message
+
+
+@pytest.mark.parametrize(
+    ("seen", "waiting", "made"),
+    [
+        pytest.param((), {}, pod("a", init=("i",)), id="no regular container was made"),
+        pytest.param((exited("a", sandbox_id="old"),), {}, pod("a", init=("i",)), id="it ended in an older sandbox"),
+        pytest.param((unknown("a"),), {}, pod("a", init=("i",)), id="the regular container is lost"),
+        pytest.param((running("a"),), {"i": BACKS_OFF}, pod("a", init=("i",)), id="it waits for something"),
+        pytest.param((running("a"),), {}, pod("a", init=(sidecar("i"),)), id="it is a sidecar"),
+    ],
+)
+def test_init_container_without_a_record_waits_otherwise(
+    seen: tuple[ContainerStatus, ...], waiting: dict[str, tuple[str, str]], made: k8s.Pod
+) -> None:
+    shown = status_of(made, *seen, facts=ContainerFacts(waiting=waiting), init=True)
+    assert state_words(shown.state).startswith("waiting ")
+
+
+def test_end_of_an_init_container_that_was_seen_is_kept_when_its_record_is_gone() -> None:
+    done = stopped("i", ready=True, container_id="containerd://i-0")
+    shown = status_of(pod("a", init=("i",)), running("a"), facts=remembering(done), init=True)
+    assert msgspec.structs.replace(done, started=False) == shown
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,9 @@ will be started again shows as waiting with the reason its worker noted (``Crash
 without a note it still shows how it ended. What was seen once is not forgotten when the runtime forgets it: one that
 had ended keeps its end, and one that ran when last seen and is gone now ended in a way nobody saw: exit 137,
 ``ContainerStatusUnknown``; or ``RestartingAllContainers``, where we took it away ourselves to start over.
+
+A new agent has seen nothing, and no API server remembers a static pod. There an init container without a record has
+ended well if a regular container was made after it.
 """
 
 from __future__ import annotations
@@ -42,7 +45,11 @@ if TYPE_CHECKING:
 NOT_FOUND_MESSAGE = "The container could not be located when the pod was terminated"
 NOT_FOUND_EXIT_CODE = 137
 RESTARTING_ALL = "RestartingAllContainers"
-RESET_MESSAGE = "The container was stopped because all containers of its pod are restarted"
+INIT_DONE_MESSAGE = (
+    "Unable to get init container status from container runtime and pod has been initialized, "
+    "treat it as exited normally"
+)
+RESET_MESSAGE = "The container is removed because RestartAllContainers in place"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +73,28 @@ class ContainerFacts:
 def container_statuses(
     pod: k8s.Pod, containers: Iterable[k8s.Container], observed: PodObservation, facts: ContainerFacts, *, init: bool
 ) -> tuple[k8s.ContainerStatus, ...]:
-    """The statuses of regular (or, with ``init``, of init) containers, in the spec's order."""
+    """The statuses of regular containers by name or, with ``init``, of init containers in the spec's order: both as
+    upstream orders them."""
     default = _waits_by_default(pod)
     resetting = bool(causes(pod, observed)) or _was_reset(pod, observed, facts)
-    return tuple(
+    is_initialized = init and not resetting and _was_initialized(pod, observed)
+    found = tuple(
         _with_mounts(
             container.volume_mounts,
             _seen(pod, container, observed, facts, init=init, default=default)
             if observed.latest(container.name) is not None
+            else _gone_init(container, facts)
+            if is_initialized and _must_have_ended(container, facts)
             else _unseen(pod, container, facts, default, resetting=resetting),
             facts,
         )
         for container in containers
     )
+    return found if init else _by_name(found)
+
+
+def _by_name(statuses: Iterable[k8s.ContainerStatus]) -> tuple[k8s.ContainerStatus, ...]:
+    return tuple(sorted(statuses, key=lambda status: status.name))
 
 
 def _with_mounts(
@@ -103,7 +119,7 @@ def _with_mounts(
 def ephemeral_statuses(
     pod: k8s.Pod, observed: PodObservation, facts: ContainerFacts
 ) -> tuple[k8s.ContainerStatus, ...]:
-    """The statuses of ephemeral containers, in the spec's order."""
+    """The statuses of ephemeral containers, by name."""
     found = []
     for container in pod.spec.ephemeral_containers:
         history, made = observed.history(container.name), as_container(container)
@@ -114,7 +130,7 @@ def ephemeral_statuses(
         else:
             status = _absent(made, facts, _waits_by_default(pod), 0, None)
         found.append(_with_mounts(container.volume_mounts, status, facts))
-    return tuple(found)
+    return _by_name(found)
 
 
 def _has_run(status: k8s.ContainerStatus) -> bool:
@@ -260,6 +276,35 @@ def _unseen(
     if container.name in facts.waiting and allows_restart(pod, container, ended.exit_code):
         return _absent(container, facts, default, previous.restart_count, previous.state)
     return msgspec.structs.replace(previous, started=False)
+
+
+def _was_initialized(pod: k8s.Pod, observed: PodObservation) -> bool:
+    """Whether a regular container was made after all init containers. One that has ended proves it only for the newest
+    sandbox: in the next one they run again."""
+    newest = {"", *(sandbox.id for sandbox in observed.sandboxes[:1])}  # "": the runtime named none
+    made = [found for one in pod.spec.containers if (found := observed.latest(one.name)) is not None]
+    return any(
+        one.state in (ContainerState.CREATED, ContainerState.RUNNING)
+        or (one.state is ContainerState.EXITED and one.sandbox_id in newest)
+        for one in made
+    )
+
+
+def _must_have_ended(init_container: k8s.Container, facts: ContainerFacts) -> bool:
+    """Whether an init container of which the runtime has nothing has ended well, as its pod is initialized: no end of
+    it was seen, and nothing is noted that it waits for."""
+    previous = facts.previous.get(init_container.name)
+    has_end = previous is not None and _is_over(previous)
+    return not is_sidecar(init_container) and not has_end and init_container.name not in facts.waiting
+
+
+def _gone_init(init_container: k8s.Container, facts: ContainerFacts) -> k8s.ContainerStatus:
+    """An init container that must have ended, shown as upstream shows it."""
+    previous = facts.previous.get(init_container.name)
+    restarts, last = (previous.restart_count, previous.last_state) if previous is not None else (0, None)
+    ended = k8s.ContainerStateTerminated(exit_code=0, reason="Completed", message=INIT_DONE_MESSAGE)
+    status = _absent(init_container, facts, "", restarts, last)
+    return msgspec.structs.replace(status, ready=True, state=k8s.ContainerState(terminated=ended))
 
 
 def _absent(
