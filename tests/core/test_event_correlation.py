@@ -201,3 +201,18 @@ def test_a_clock_that_was_set_back_brings_nothing() -> None:
     assert not bucket.take(50.0)
     assert not bucket.take(50.5)
     assert bucket.take(51.0)
+
+
+@pytest.mark.parametrize(
+    ("expected", "about", "node_uid"),
+    [
+        ("n-uid", ObjectRef("Node", "w1", uid="w1"), "n-uid"),
+        ("w1", ObjectRef("Node", "w1", uid="w1"), ""),
+        ("u", WEB, "n-uid"),
+    ],
+)
+def test_event_of_the_node_carries_the_uid_of_its_object_once_it_has_one(
+    expected: str, about: ObjectRef, node_uid: str
+) -> None:
+    series = Series(about, "Normal", "Starting", "Starting kubelet.", "w1.1", 1, 1)
+    assert expected == new_event(series, "w1", node_uid).involved_object.uid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -379,3 +380,16 @@ def test_a_node_that_is_there_gets_the_machines_labels_and_keeps_its_own() -> No
     assert "amd64" == patch["metadata"]["labels"]["kubernetes.io/arch"]
     assert "mine" not in patch["metadata"]["labels"]
     assert patch["metadata"]["annotations"]["alpha.kubernetes.io/provided-node-ip"] is None
+
+
+@pytest.mark.parametrize(("expected", "system_uuid"), [("s", "s"), ("m", "")])
+def test_system_uuid_of_a_machine_without_one_is_its_machine_id(expected: str, system_uuid: str) -> None:
+    found = build(report(reading=replace(READING, system_uuid=system_uuid)), k8s.NodeStatus(), NOW)
+    assert found.node_info is not None
+    assert expected == found.node_info.system_uuid
+
+
+def test_version_of_the_runtime_is_shown_without_its_v() -> None:
+    found = build(report(runtime=RuntimeInfo("containerd", "v2.2.9", "v1")), k8s.NodeStatus(), NOW)
+    assert found.node_info is not None
+    assert "containerd://2.2.9" == found.node_info.container_runtime_version

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.podkit import container, pod
+from core.podkit import container, pod, sidecar
 from trikubelet.core import names
 from trikubelet.model import k8s
 from trikubelet.model.objects import ObjectRef
@@ -67,6 +67,22 @@ def test_full_name_and_reference() -> None:
     assert "pod_default" == names.full_name(POD)
     assert ObjectRef("Pod", "pod", "default", "12345678", "") == names.object_ref(POD)
     assert "spec.containers{a}" == names.object_ref(POD, "a").field_path
+
+
+@pytest.mark.parametrize(
+    ("path", "container"),
+    [
+        ("spec.containers{app}", "app"),
+        ("spec.initContainers{setup}", "setup"),
+        ("spec.initContainers{proxy}", "proxy"),
+        ("spec.ephemeralContainers{debugger}", "debugger"),
+        ("spec.containers{unknown}", "unknown"),
+        ("", ""),
+    ],
+)
+def test_reference_names_the_field_that_the_container_is_in(path: str, container: str) -> None:
+    it = pod("app", init=("setup", sidecar("proxy")), ephemeral=("debugger",))
+    assert path == names.object_ref(it, container).field_path
 
 
 @pytest.mark.parametrize(

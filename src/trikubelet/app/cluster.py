@@ -133,7 +133,7 @@ def join_cluster(node: Node, clients: ApiClients, membership: Membership, clock:
         bounds,
         chance,
     )
-    events = EventWriter(clients.events, name, membership.event_rate, clock, outage, bounds, chance)
+    events = EventWriter(clients.events, name, membership.event_rate, clock, outage, bounds, chance, publisher.uid)
     objects = ApiPodObjects(
         clients.objects, clients.volumes, node.workers.wake, outage, chance, node.events, lambda: publisher.node
     )

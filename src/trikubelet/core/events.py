@@ -153,8 +153,9 @@ class Correlator:
         return about.name[: NAME_CHARS_MAX - len(stamp)].rstrip(".-") + stamp
 
 
-def new_event(series: Series, host: str) -> k8s.Event:
-    """The object to create for a series. Objects without a namespace have their events in ``default``."""
+def new_event(series: Series, host: str, node_uid: str = "") -> k8s.Event:
+    """The object to create for a series. Objects without a namespace have their events in ``default``. ``node_uid``:
+    of this node's object, empty while it is not registered; its events carry the name instead until then."""
     about = series.about
     namespace = namespace_of(series)
     return k8s.Event(
@@ -166,7 +167,7 @@ def new_event(series: Series, host: str) -> k8s.Event:
             kind=about.kind,
             namespace=about.namespace,
             name=about.name,
-            uid=about.uid,
+            uid=node_uid if node_uid and about.kind == "Node" else about.uid,
             field_path=about.field_path,
         ),
         type=series.type,

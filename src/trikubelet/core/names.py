@@ -62,9 +62,14 @@ def namespaced_name(pod: k8s.Pod) -> tuple[str, str]:
 
 
 def object_ref(pod: k8s.Pod, container: str = "") -> ObjectRef:
-    """The reference events and log lines use."""
-    meta = pod.metadata
-    path = f"spec.containers{{{container}}}" if container else ""
+    """The reference that events and log lines use. A ``container`` that the spec does not name counts as a regular
+    one: the runtime alone knows it."""
+    meta, field = pod.metadata, "containers"
+    if any(one.name == container for one in pod.spec.init_containers):
+        field = "initContainers"
+    elif any(one.name == container for one in pod.spec.ephemeral_containers):
+        field = "ephemeralContainers"
+    path = f"spec.{field}{{{container}}}" if container else ""
     return ObjectRef("Pod", meta.name, meta.namespace, meta.uid, path)
 
 

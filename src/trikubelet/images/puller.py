@@ -167,7 +167,7 @@ class Puller:
             image = with_default_tag(container.image)
         except ValueError as error:
             message = f'Failed to apply default image tag "{container.image}": {error}'
-            raise self._refused(pod, container, "InvalidImageName", message) from error
+            raise self._refused(pod, container, "InvalidImageName", message, event="InspectFailed") from error
         wanted = _Wanted(pod, container, image, sandbox)
         policy = container.image_pull_policy or "IfNotPresent"
         present = await self._look(wanted)
@@ -235,6 +235,7 @@ class Puller:
             return
         said = f'Back-off pulling image "{wanted.image}"'
         self._record(wanted, "Normal", "BackOff", said)
+        self._record(wanted, "Warning", "Failed", "Error: ImagePullBackOff")
         raise RetryAt("ImagePullBackOff", f"{said}: {failure.message}", failure.at, wanted.container.name)
 
     async def _pull(self, wanted: _Wanted) -> ImageInfo:
@@ -356,10 +357,10 @@ class Puller:
         self._record(wanted, "Warning", "Failed", f"Error: {reason}")
         return ImageUnavailable(reason, message, wanted.container.name)
 
-    def _refused(
-        self, pod: Pod, container: Container, reason: str, message: str, *, event: str = "Failed"
-    ) -> ImageUnavailable:
+    def _refused(self, pod: Pod, container: Container, reason: str, message: str, *, event: str) -> ImageUnavailable:
+        """Report why there is no image, in an event of its own and, like upstream, as the start that failed."""
         self._events.record(object_ref(pod, container.name), "Warning", event, message)
+        self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {reason}")
         return ImageUnavailable(reason, message, container.name)
 
     def _record(self, wanted: _Wanted, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:

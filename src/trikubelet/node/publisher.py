@@ -284,8 +284,9 @@ class NodePublisher:
         log.info("Node %s is registered", self._identity.name)
         node = _decode(item)
         self._note_published(status, node)
-        # Of a new node upstream reports every condition, but not that it is ready.
-        self._say_turned(*event_reasons((), (one for one in status.conditions if one.type != READY)))
+        # Like upstream, every condition of a new node is an event, but not that it is not ready yet.
+        told = (one for one in status.conditions if one.type != READY or one.status == "True")
+        self._say_turned(*event_reasons((), told))
         return self._taken_up(node)
 
     def _taken_up(self, node: k8s.Node) -> k8s.Node:

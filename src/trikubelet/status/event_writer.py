@@ -28,7 +28,7 @@ from trikubelet.status.work_queue import WorkQueue, answer_within
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from trikubelet.core.events import Key, Series
     from trikubelet.kit.outage import Outage
@@ -71,8 +71,11 @@ class EventWriter:
         outage: Outage,
         bounds: Bounds,
         chance: random.Random,
+        node_uid: Callable[[], str] = str,
     ) -> None:
+        """``node_uid``: of this node's object, empty while it is not registered."""
         self._api = api
+        self._node_uid = node_uid
         self._host = host
         self._rate = rate
         self._clock = clock
@@ -166,7 +169,7 @@ class EventWriter:
                 await self._say_again(series, namespace)
                 return
         try:
-            await self._api.create(EVENTS, new_event(series, self._host), namespace)
+            await self._api.create(EVENTS, new_event(series, self._host, self._node_uid()), namespace)
         except api_errors.ObjectExists:
             await self._say_again(series, namespace)  # it was created, and the answer was lost
 

@@ -189,7 +189,8 @@ async def test_never_does_not_pull(autojump_clock: MockClock) -> None:
 
     assert "ErrImageNeverPull" == told.value.reason
     assert 'Container image "web:2" is not present with pull policy of Never' == told.value.message
-    assert ["ErrImageNeverPull"] == bench.said.reasons
+    assert ["ErrImageNeverPull", "Failed"] == bench.said.reasons
+    assert ("Warning", "Failed", "Error: ErrImageNeverPull") == bench.said.events[1]
 
 
 async def test_a_name_without_a_tag_means_latest(autojump_clock: MockClock) -> None:
@@ -206,6 +207,10 @@ async def test_a_name_that_is_none_is_refused(autojump_clock: MockClock) -> None
 
     assert "InvalidImageName" == told.value.reason
     assert [] == bench.registry.pulls
+    assert [
+        ("Warning", "InspectFailed", told.value.message),
+        ("Warning", "Failed", "Error: InvalidImageName"),
+    ] == bench.said.events
 
 
 async def test_a_runtime_that_cannot_say_is_told_as_such(autojump_clock: MockClock) -> None:
@@ -218,7 +223,8 @@ async def test_a_runtime_that_cannot_say_is_told_as_such(autojump_clock: MockClo
         told.value.reason,
         told.value.message,
     )
-    assert ["InspectFailed"] == bench.said.reasons
+    assert ["InspectFailed", "Failed"] == bench.said.reasons
+    assert ("Warning", "Failed", "Error: ImageInspectError") == bench.said.events[1]
 
 
 async def test_a_runtime_that_hangs_is_given_up_after_the_time_of_a_call(autojump_clock: MockClock) -> None:
@@ -245,9 +251,10 @@ async def test_a_failed_pull_backs_off_twice_as_long_each_time_up_to_five_minute
     assert "ErrImagePull" == failed.value.reason
     assert "ImagePullBackOff" == later.value.reason
     assert f'Back-off pulling image "nowhere:1": ErrImagePull: {failed.value.message}' == later.value.message
-    assert ["Pulling", "Failed", "Failed", "BackOff"] == bench.said.reasons[:4]
+    assert ["Pulling", "Failed", "Failed", "BackOff", "Failed"] == bench.said.reasons[:5]
     assert ("Warning", "Failed", "Error: ErrImagePull") == bench.said.events[2]
     assert ("Normal", "BackOff", 'Back-off pulling image "nowhere:1"') == bench.said.events[3]
+    assert ("Warning", "Failed", "Error: ImagePullBackOff") == bench.said.events[4]
 
 
 async def test_a_back_off_is_each_pods_own_and_ends_with_success(autojump_clock: MockClock) -> None:

@@ -158,6 +158,7 @@ async def test_a_change_is_reported_at_once_when_somebody_says_so(
         ("NodeNotReady", "Node w1 status is now: NodeNotReady"),
         ("NodeReady", "Node w1 status is now: NodeReady"),
     ] == [(event.reason, event.message) for event in world.events.all()]
+    assert 2 == next(event.count for event in world.events.all() if event.reason == "NodeReady")  # also as a new node
 
 
 async def test_a_cordon_is_an_event_and_so_is_its_end(

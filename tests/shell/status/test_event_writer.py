@@ -207,10 +207,10 @@ async def test_a_bug_that_one_event_provokes_costs_that_one_alone(
 ) -> None:
     real = event_writer.new_event
 
-    def make(series: Any, host: str) -> Any:
+    def make(series: Any, *more: str) -> Any:
         if series.about.name == "bad":
             raise ValueError("oops")
-        return real(series, host)
+        return real(series, *more)
 
     monkeypatch.setattr(event_writer, "new_event", make)
     bench = Bench()

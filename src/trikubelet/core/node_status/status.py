@@ -98,7 +98,7 @@ def _info(report: NodeReport) -> k8s.NodeSystemInfo:
     return k8s.NodeSystemInfo(
         architecture=reading.architecture,
         boot_id=reading.boot_id,
-        container_runtime_version=f"{runtime.name}://{runtime.version}" if runtime else "",
+        container_runtime_version=f"{runtime.name}://{runtime.version.removeprefix('v')}" if runtime else "",
         kernel_version=reading.kernel,
         kube_proxy_version="",
         kubelet_version=report.version,
@@ -106,7 +106,7 @@ def _info(report: NodeReport) -> k8s.NodeSystemInfo:
         operating_system="linux",
         os_image=reading.os_image,
         swap=k8s.NodeSwapStatus(capacity=reading.swap_bytes) if reading.swap_bytes else None,
-        system_uuid=reading.system_uuid,
+        system_uuid=reading.system_uuid or reading.machine_id,
     )
 
 
