@@ -307,6 +307,6 @@ def test_a_whole_pods_values() -> None:
 
 
 def test_overhead_is_told_where_there_is_some() -> None:
-    assert overhead(pod("a"), FACTS) is None
+    assert LinuxResources() == overhead(pod("a"), FACTS)
     expected = LinuxResources(cpu_period_us=100_000, cpu_quota_us=25_000, cpu_shares=256, memory_limit_bytes=GIB)
     assert expected == overhead(pod("a", overhead={"cpu": "250m", "memory": "1Gi"}), FACTS)

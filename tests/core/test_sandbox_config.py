@@ -56,7 +56,7 @@ def test_a_sandbox_as_a_whole() -> None:
         security=Security(namespaces=Namespaces(), seccomp=SecurityProfile(ProfileType.RUNTIME_DEFAULT)),
         sysctls={},
         resources=LinuxResources(cpu_shares=2),
-        overhead=None,
+        overhead=LinuxResources(),
     ) == sandbox_config(it, 3, FACTS)
 
 
@@ -67,7 +67,7 @@ def port(number: int, host: int | None = None, protocol: str = "", ip: str = "")
 @pytest.mark.parametrize(
     ("expected", "it"),
     [
-        pytest.param((), pod(container("a", ports=(port(80),))), id="a port that is only documented"),
+        pytest.param((PortMapping(80, 0),), pod(container("a", ports=(port(80),))), id="a port without a host port"),
         pytest.param(
             (PortMapping(53, 5353, Protocol.UDP, "192.0.2.1"), PortMapping(9, 99, Protocol.SCTP)),
             pod(container("a", ports=(port(53, 5353, "UDP", "192.0.2.1"), port(9, 99, "SCTP")))),
@@ -85,11 +85,13 @@ def port(number: int, host: int | None = None, protocol: str = "", ip: str = "")
             id="each once",
         ),
         pytest.param(
-            (), pod(container("a", ports=(port(80, 80),)), host_network=True), id="on the host network they are there"
+            (PortMapping(80, 80),),
+            pod(container("a", ports=(port(80, 80),)), host_network=True),
+            id="on the host network",
         ),
     ],
 )
-def test_the_ports_published_on_the_node(expected: tuple[PortMapping, ...], it: k8s.Pod) -> None:
+def test_ports_of_the_sandbox_are_those_of_all_containers(expected: tuple[PortMapping, ...], it: k8s.Pod) -> None:
     assert expected == sandbox_config(it, 0, FACTS).port_mappings
 
 
@@ -183,3 +185,13 @@ def test_which_sysctls_a_pod_may_set(
     if expected:
         with pytest.raises(SandboxConfigError, match="forbidden sysctl"):
             sandbox_config(it, 0, facts)
+
+
+def test_overhead_is_passed_next_to_the_resources_and_not_in_them() -> None:
+    limits = {"cpu": "100m", "memory": "32Mi"}
+    a = container("a", resources=k8s.ResourceRequirements(requests=limits, limits=limits))
+    plain = sandbox_config(pod(a), 0, FACTS)
+    found = sandbox_config(pod(a, overhead={"cpu": "20m", "memory": "12Mi"}), 0, FACTS)
+    assert plain.resources == found.resources
+    assert found.overhead is not None
+    assert (20, 12 * 1024**2) == (found.overhead.cpu_shares, found.overhead.memory_limit_bytes)

@@ -143,7 +143,7 @@ def test_groups_are_the_pods_with_that_of_its_volumes_each_once() -> None:
     made = secured(whole={"supplemental_groups": (3, 4), "fs_group": 3, "supplemental_groups_policy": "Strict"})
 
     assert ((3, 4), True) == (made.supplemental_groups, made.supplemental_groups_strict)
-    assert (3, 9) == secured(whole={"supplemental_groups": (3,), "fs_group": 9}).supplemental_groups
+    assert (9, 3) == secured(whole={"supplemental_groups": (3,), "fs_group": 9}).supplemental_groups
 
 
 def test_what_volumes_want_comes_beside_the_groups_of_the_pod() -> None:
@@ -153,7 +153,7 @@ def test_what_volumes_want_comes_beside_the_groups_of_the_pod() -> None:
     within = in_groups(pod("a", security_context=context), (9, 3))
 
     made = container_security(within, container("a"), ROOT, FACTS)
-    assert (5, (3, 9, 4)) == (made.run_as_user, made.supplemental_groups)
+    assert (5, (4, 3, 9)) == (made.run_as_user, made.supplemental_groups)
     assert (9,) == sandbox_security(in_groups(it, (9,))).supplemental_groups
 
 
@@ -232,7 +232,7 @@ def test_the_sandbox_runs_as_the_pod_says_under_the_runtimes_own_profile() -> No
     )
     made = sandbox_security(pod(security_context=context))
 
-    assert (5, 6, (7, 8)) == (made.run_as_user, made.run_as_group, made.supplemental_groups)
+    assert (5, 6, (8, 7)) == (made.run_as_user, made.run_as_group, made.supplemental_groups)
     assert SecurityProfile(ProfileType.RUNTIME_DEFAULT) == made.seccomp
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from trikubelet.core.containers.amounts import amount, limit_of, of, of_container, of_containers, of_pod
 from trikubelet.core.containers.memory import unified
 from trikubelet.core.names import all_containers, is_critical
@@ -140,10 +142,17 @@ def _huge_pages(pod: Pod) -> frozenset[str]:
     return frozenset(name for name in names if name.startswith(HUGE_PAGES))
 
 
-def overhead(pod: Pod, facts: NodeFacts) -> LinuxResources | None:
-    """What running the pod costs beside its containers, or None when its class states none."""
+def without_overhead(pod: Pod) -> Pod:
+    """The pod as its containers alone are. A runtime that needs both is passed the overhead next to the resources, and
+    would count it twice otherwise."""
+    return replace(pod, spec=replace(pod.spec, overhead={})) if pod.spec.overhead else pod
+
+
+def overhead(pod: Pod, facts: NodeFacts) -> LinuxResources:
+    """What running the pod costs in addition to its containers. Nothing, not None, when its class states none: upstream
+    passes it always."""
     if not pod.spec.overhead:
-        return None
+        return LinuxResources()
     cpu, memory = amount(pod.spec.overhead, "cpu"), amount(pod.spec.overhead, "memory")
     quota = quota_us(cpu, facts.cpu_cfs_period_us) if facts.cpu_cfs_quota else 0
     return LinuxResources(

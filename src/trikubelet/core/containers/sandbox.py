@@ -13,7 +13,7 @@ from trikubelet.core.containers.cgroups import cgroup_parent
 from trikubelet.core.containers.dns import dns_plan
 from trikubelet.core.containers.errors import SandboxConfigError
 from trikubelet.core.containers.host_names import kernel_hostname
-from trikubelet.core.containers.resources import overhead, pod_resources
+from trikubelet.core.containers.resources import overhead, pod_resources, without_overhead
 from trikubelet.core.containers.security import sandbox_security
 from trikubelet.core.containers.sysctls import forbidden_sysctl, pod_sysctls
 from trikubelet.core.restarts import is_sidecar
@@ -45,7 +45,7 @@ def sandbox_config(pod: Pod, attempt: int, facts: NodeFacts, users: IdRange | No
         cgroup_parent=cgroup_parent(pod, facts),
         security=sandbox_security(pod, users),
         sysctls=pod_sysctls(pod),
-        resources=pod_resources(pod, facts),
+        resources=pod_resources(without_overhead(pod), facts),
         overhead=overhead(pod, facts),
     )
 
@@ -65,15 +65,13 @@ def _hostname(pod: Pod, facts: NodeFacts) -> str:
 
 
 def _ports(pod: Pod) -> tuple[PortMapping, ...]:
-    """The ports published on the node. A container port without a host port is only documentation; on the host network
-    every port is the node's already; an init container that ends publishes nothing."""
-    if pod.spec.host_network:
-        return ()
+    """All ports of the pod, as upstream passes them. A runtime publishes those with a host port, and none on the host
+    network, where every port is the node's already; network plugins may read the others. An init container that ends
+    has none."""
     sidecars = (container for container in pod.spec.init_containers if is_sidecar(container))
     mappings = (
-        PortMapping(port.container_port, port.host_port, Protocol[port.protocol or "TCP"], port.host_ip)
+        PortMapping(port.container_port, port.host_port or 0, Protocol[port.protocol or "TCP"], port.host_ip)
         for container in (*sidecars, *pod.spec.containers)
         for port in container.ports
-        if port.host_port
     )
     return tuple(dict.fromkeys(mappings))

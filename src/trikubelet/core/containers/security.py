@@ -156,8 +156,9 @@ def _check_non_root(pod: k8s.Pod, container: k8s.Container, user: int | None, im
 
 
 def _groups(context: k8s.PodSecurityContext) -> tuple[int, ...]:
+    """The supplemental groups in upstream's order: the one of the volumes first."""
     own = () if context.fs_group is None else (context.fs_group,)
-    return tuple(dict.fromkeys((*context.supplemental_groups, *own)))
+    return tuple(dict.fromkeys((*own, *context.supplemental_groups)))
 
 
 def _selinux(options: k8s.SELinuxOptions | None) -> SELinuxOptions | None:
