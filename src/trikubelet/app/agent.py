@@ -30,6 +30,7 @@ from trikubelet.app.root_dir import bind_to_runtime
 from trikubelet.app.runtime_claim import claimed_runtime
 from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.app.translate import bounds_of
+from trikubelet.host.own_process import take_name
 from trikubelet.kit import klog
 from trikubelet.kit.heap import look_after_heap
 from trikubelet.kit.lookups import Lookups
@@ -69,6 +70,7 @@ def run_agent(argv: Sequence[str]) -> int:
         handler = _start_log(settings)
         found = compose.find_access(settings)
         with RootLock(settings.root_dir, shares_runtime=settings.shares_runtime), _claimed(settings):
+            take_name(sys.argv[0])  # not before the lock is held: other agents look for kubelets that hold none
             if note := bind_to_runtime(settings.root_dir, settings.runtime.endpoint):
                 settings = replace(settings, notes=(*settings.notes, note))
             record_start(settings.root_dir, this_start(sys.argv[0], written_again(argv), os.environ))

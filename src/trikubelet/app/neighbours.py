@@ -51,9 +51,9 @@ _DROP_INS_MAX: Final = 100
 
 
 def agents_on(endpoint: str, *, with_sharing: bool = True) -> list[int]:
-    """The other agents' processes. Each holds the lock of its root directory, which records its runtime; the name of
-    the process is that of Python. ``with_sharing``: also those that share their runtime. A process that cannot be read
-    is left out, because it may have ended. Raises OSError without /proc."""
+    """The other agents' processes. Each holds the lock of its root directory, which records its runtime; the process
+    may be called kubelet, too. ``with_sharing``: also those that share their runtime. A process that cannot be read is
+    left out, because it may have ended. Raises OSError without /proc."""
     found = []
     for process, lock in sorted(holders_of(LOCK_NAME).items()):
         with suppress(OSError):

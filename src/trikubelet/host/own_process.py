@@ -1,8 +1,11 @@
-"""This process's memory, CPU time and open files, from the kernel. (proc_pid_stat(5), proc_pid_statm(5))"""
+"""This process's memory, CPU time and open files, from the kernel, and the name that the kernel shows for it.
+(proc_pid_stat(5), proc_pid_statm(5), proc_pid_comm(5))
+"""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -37,6 +40,14 @@ def own_process(proc: Path = _PROC) -> OwnProcess:
         len(os.listdir(proc / "self/fd")) - 1,  # but for the one that is read here
         open_files_max(),
     )
+
+
+def take_name(program: str, proc: Path = _PROC) -> None:
+    """Have ps, top, pidof and systemd-inhibit show the ``program`` that was started, not the interpreter: kubelet where
+    it is called so, and trikubelet otherwise."""
+    name = "kubelet" if os.path.basename(program) == "kubelet" else "trikubelet"
+    with suppress(OSError):  # a /proc that cannot be written costs the name alone
+        (proc / "self/comm").write_text(name)
 
 
 @cache

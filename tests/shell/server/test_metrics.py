@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from shell.localkit import NOW_NS, FakeView, served
 from trikubelet.cri.channel import CALL_SECONDS
-from trikubelet.host.own_process import own_process
+from trikubelet.host.own_process import own_process, take_name
 from trikubelet.kit.call_figures import CallFigures
 from trikubelet.kit.distribution import Distribution
 from trikubelet.server.metrics import operation
@@ -169,3 +169,16 @@ async def test_probes_are_measured_apart_under_upstreams_names(tmp_path: Path) -
         ("prober_probe_duration_seconds_count", *sorted(who.items())): 1,
         ("prober_probe_duration_seconds_sum", *sorted(who.items())): 0.5,
     } == sums
+
+
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [("kubelet", "/usr/bin/kubelet"), ("trikubelet", "/usr/bin/trikubelet"), ("trikubelet", "/x/__main__.py")],
+)
+def test_process_is_named_after_its_program_and_not_after_the_interpreter(
+    name: str, program: str, tmp_path: Path
+) -> None:
+    take_name(program, tmp_path)  # there is nothing to write: no error
+    (tmp_path / "self").mkdir()
+    take_name(program, tmp_path)
+    assert name == (tmp_path / "self/comm").read_text()
