@@ -11,6 +11,7 @@ from trikubelet.pods.container_creator import ContainerCreator
 from trikubelet.pods.crash_backoffs import CrashBackoffs
 from trikubelet.pods.hooks import Hooks
 from trikubelet.pods.making_paces import MakingPaces
+from trikubelet.pods.noted_lives import NotedLives
 from trikubelet.pods.observations import Observations
 from trikubelet.pods.pod_syncer import PodSyncer
 from trikubelet.pods.preparation import Preparation
@@ -19,7 +20,6 @@ from trikubelet.pods.resizing import Resizing
 from trikubelet.pods.sandbox_configs import SandboxConfigs
 from trikubelet.pods.sandboxes import Sandboxes
 from trikubelet.pods.start import ContainerStarter
-from trikubelet.pods.start_times import StartTimes
 from trikubelet.pods.status_publisher import StatusPublisher
 from trikubelet.pods.stop import PodKiller
 from trikubelet.pods.termination_messages import TerminationMessages
@@ -57,7 +57,7 @@ def build_pod_syncer(parts: SharedParts) -> Syncer:
             resize_notes=parts.resize_notes,
             reasons=reasons,
             messages=TerminationMessages(ports.files),
-            start_times=StartTimes(ports.files),
+            noted_lives=NotedLives(ports.files),
             health=parts.runtime_state,
             host_ips=parts.host_ips,
             events=events,

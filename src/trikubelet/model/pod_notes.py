@@ -9,6 +9,10 @@ import errno
 from enum import Enum
 from typing import Final
 
+import msgspec
+
+from trikubelet.model import k8s
+
 NOTE_BYTES_MAX: Final = 8 * 1024 * 1024
 """Of one note. A pod is no larger than its manifest (4 MiB) or a request to the API (3 MiB), and its notes say twice
 over at most what is in it."""
@@ -23,13 +27,27 @@ class Note(Enum):
     """What the pod is allocated, and what its containers were made with (``core.resize.allocation``)."""
     PROBES = "probes"
     """Which containers of a static pod are ready and have started (``probes.notes``)."""
-    STARTED = "started"
-    """When a static pod with a deadline began (``pods.start_times``)."""
+    LIFE = "life"
+    """When a static pod with a deadline began, and how a static pod ended (``pods.noted_lives``)."""
     EARLIER = "earlier"
     """Which containers and sandboxes are of an earlier life of the pod (``pods.observations``)."""
     ADOPTED = "adopted"
     """The UID that this agent computes for a static pod that another kubelet began, and that runs on under that
     kubelet's UID (``sources.adoption``)."""
+
+
+class NotedLife(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an agent notes of a static pod for the next one: ``start_time`` in RFC 3339 where it counts; and the phase,
+    with its reason and message, where the pod has ended. Each is empty otherwise."""
+
+    start_time: str = ""
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+
+    def as_status(self) -> k8s.PodStatus:
+        """What is noted, as a status that says nothing else."""
+        return k8s.PodStatus(phase=self.phase, reason=self.reason, message=self.message, start_time=self.start_time)
 
 
 def check_size(note: Note, content: bytes) -> None:

@@ -102,7 +102,7 @@ class PodSyncer:
         uid = pod.metadata.uid
         await self._preparation.begin(pod)
         self._observations.note_earlier(uid)
-        self._publisher.note_start(pod)
+        self._publisher.note_life(pod, status)
         resize = self._resizing.under_way(pod, observed)
         volumes = await self._preparation.set_up(pod, beside=resize.before)
         verdicts = replace(self._probes.verdicts(uid), restarts=self._restart_requests.about(observed))

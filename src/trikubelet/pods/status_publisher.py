@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from trikubelet.model import k8s
     from trikubelet.model.runtime import PodObservation
     from trikubelet.pods.allocations import Allocations
+    from trikubelet.pods.noted_lives import NotedLives
     from trikubelet.pods.resize_notes import ResizeNotes
-    from trikubelet.pods.start_times import StartTimes
     from trikubelet.pods.termination_messages import TerminationMessages
     from trikubelet.pods.waiting_reasons import WaitingReasons
     from trikubelet.ports import Clock, Events, HostIps, Probes, RuntimeHealth, Statuses
@@ -45,7 +45,7 @@ class StatusPublisher:
         resize_notes: ResizeNotes,
         reasons: WaitingReasons,
         messages: TerminationMessages,
-        start_times: StartTimes,
+        noted_lives: NotedLives,
         health: RuntimeHealth,
         host_ips: HostIps,
         events: Events,
@@ -57,7 +57,7 @@ class StatusPublisher:
         self._resize_notes = resize_notes
         self._reasons = reasons
         self._messages = messages
-        self._start_times = start_times
+        self._noted_lives = noted_lives
         self._health = health
         self._host_ips = host_ips
         self._events = events
@@ -101,7 +101,7 @@ class StatusPublisher:
             host_ips=self._host_ips(),
             previous=previous,
             is_ending=is_ending,
-            noted_start=self._start_times.of(pod),
+            noted=self._noted_lives.of(pod),
             resize=self._resize_notes.facts(pod),
             containers=ContainerFacts(
                 runtime_name=self._health.name,
@@ -113,14 +113,13 @@ class StatusPublisher:
             ),
         )
 
-    def note_start(self, pod: k8s.Pod) -> None:
-        """The pod has a directory now: note there when it began, by its published status."""
-        shown = self._statuses.get(pod.metadata.uid)
-        if shown is not None:
-            self._start_times.note(pod, shown.start_time)
+    def note_life(self, pod: k8s.Pod, status: k8s.PodStatus) -> None:
+        """The pod has a directory and this status: note there what the next agent needs of it."""
+        self._noted_lives.note(pod, status)
 
     def record_end(self, pod: k8s.Pod, status: k8s.PodStatus) -> None:
-        """The pod has ended by itself: say so where that was for its deadline."""
+        """The pod has ended by itself: note it, and report it where that was for its deadline."""
+        self.note_life(pod, status)
         if status.reason == DEADLINE_EXCEEDED:
             self._events.record(object_ref(pod), "Normal", DEADLINE_EXCEEDED, DEADLINE_MESSAGE)
 
@@ -143,5 +142,5 @@ class StatusPublisher:
     def forget(self, uid: str) -> None:
         """This instance of the pod is over and left nothing to show. (Why containers wait is ``pods.start``'s.)"""
         self._messages.forget(uid)
-        self._start_times.forget(uid)
+        self._noted_lives.forget(uid)
         self._statuses.forget(uid)

@@ -15,6 +15,7 @@ from trikubelet.core.pod_status.resizing import ResizeFacts
 from trikubelet.core.qos import qos_class
 from trikubelet.core.timestamps import parse_rfc3339, rfc3339
 from trikubelet.model import k8s
+from trikubelet.model.pod_notes import NotedLife
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 class StatusFacts:
     """What a status needs besides the pod and the observation. ``now`` is RFC 3339; ``is_ending``: the worker is past
     the point of return; ``reason`` and ``message``: why the pod as a whole ended, where somebody ended it;
-    ``noted_start``: when an earlier agent noted that it began, in RFC 3339, or empty."""
+    ``noted``: what an earlier agent noted of it."""
 
     now: str
     host_ips: tuple[str, ...] = ()
@@ -34,7 +35,7 @@ class StatusFacts:
     is_ending: bool = False
     reason: str = ""
     message: str = ""
-    noted_start: str = ""
+    noted: NotedLife = field(default_factory=NotedLife)
     containers: ContainerFacts = field(default_factory=ContainerFacts)
     resize: ResizeFacts = field(default_factory=ResizeFacts)
 
@@ -52,12 +53,14 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
     by_name = {status.name: status for status in (*init, *regular)}
     is_starting_over = not facts.is_ending and bool(causes(pod, observed))
     now_in = phase(pod, by_name, is_ending=facts.is_ending, is_starting_over=is_starting_over)
-    ended = next((status for status in (before, reported) if status.phase in TERMINAL), None)
+    # A note counts where nothing else is left to judge by: with containers, their ends and the policy of now do.
+    noted = facts.noted.as_status() if not observed.containers else k8s.PodStatus()
+    ended = next((status for status in (before, reported, noted) if status.phase in TERMINAL), None)
     if ended is not None:
         now_in, before = ended.phase, ended
     # Why a pod is in a phase says nothing about the next one.
     why = before if before.phase == now_in else k8s.PodStatus()
-    start_time = before.start_time or reported.start_time or facts.noted_start or _first_seen(observed, facts.now)
+    start_time = before.start_time or reported.start_time or facts.noted.start_time or _first_seen(observed, facts.now)
     if now_in not in TERMINAL and deadline_left(pod, start_time, parse_rfc3339(facts.now)) == 0:
         now_in, why = FAILED, k8s.PodStatus(reason=DEADLINE_EXCEEDED, message=DEADLINE_MESSAGE)
     if now_in in TERMINAL or facts.is_ending:  # nothing is made again, and that is no news to the phase

@@ -1,0 +1,94 @@
+"""What is noted of static pods in their directories: when one with ``activeDeadlineSeconds`` began, and how one ended.
+
+An API server remembers both of its own pods. A runtime does not: after a reboot each pod gets another sandbox, and the
+old one is collected as garbage; and where the disk is full, eviction has the containers of ended pods removed. Without
+the notes a deadline would begin anew with the next agent, and what has finished for good would run once more.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from trikubelet.core.names import is_static, object_ref
+from trikubelet.core.pod_status.phase import TERMINAL
+from trikubelet.core.timestamps import parse_rfc3339
+from trikubelet.kit.failure_log import FailureLog
+from trikubelet.model.pod_notes import Note, NotedLife
+
+if TYPE_CHECKING:
+    from trikubelet.model import k8s
+    from trikubelet.ports import PodNotes
+
+log = logging.getLogger(__name__)
+
+NOTHING = NotedLife()
+
+
+class NotedLives:
+    """Owns what is noted of the lives of static pods, by UID."""
+
+    def __init__(self, notes: PodNotes) -> None:
+        self._notes = notes
+        self._noted: dict[str, NotedLife] = {}
+        self._failure_log = FailureLog()
+
+    def of(self, pod: k8s.Pod) -> NotedLife:
+        """What is noted of the pod."""
+        if not is_static(pod):
+            return NOTHING
+        uid = pod.metadata.uid
+        if uid not in self._noted:
+            self._noted[uid] = self._read(pod)
+        return self._noted[uid]
+
+    def note(self, pod: k8s.Pod, status: k8s.PodStatus) -> None:
+        """The pod has a directory and this status: note there, once each, when it began and how it ended."""
+        life = _worth_noting(pod, status)
+        if not is_static(pod) or life in (NOTHING, self.of(pod)):
+            return
+        uid = pod.metadata.uid
+        try:
+            self._notes.note(uid, Note.LIFE, msgspec.json.encode(life))
+        except OSError as error:
+            if self._failure_log.may_log(uid):
+                log.warning("Pod %s: cannot note when it began or how it ended: %s", object_ref(pod), error)
+        else:
+            self._failure_log.works_again(uid)
+            self._noted[uid] = life
+
+    def forget(self, uid: str) -> None:
+        """This instance of the pod is over: another under its UID begins anew."""
+        self._failure_log.works_again(uid)
+        if self._noted.pop(uid, NOTHING) == NOTHING:
+            return
+        try:
+            self._notes.forget_note(uid, Note.LIFE)
+        except OSError as error:
+            log.warning("Pod %s: cannot remove the note of when it began and how it ended: %s", uid, error)
+
+    def _read(self, pod: k8s.Pod) -> NotedLife:
+        try:
+            content = self._notes.noted(pod.metadata.uid, Note.LIFE)
+            life = msgspec.json.decode(content, type=NotedLife) if content else NOTHING
+            if life.start_time:
+                parse_rfc3339(life.start_time)
+            if life.phase and life.phase not in TERMINAL:
+                raise ValueError(f"{life.phase!r} is no phase of a pod that has ended")
+        except (OSError, ValueError) as error:  # a DecodeError is a ValueError
+            said = "Pod %s: cannot read when it began and how it ended, it may begin anew: %s"
+            log.warning(said, object_ref(pod), error)
+            return NOTHING
+        return life
+
+    def __repr__(self) -> str:
+        return f"<NotedLives of {len(self._noted)} pods>"
+
+
+def _worth_noting(pod: k8s.Pod, status: k8s.PodStatus) -> NotedLife:
+    start_time = status.start_time if pod.spec.active_deadline_seconds is not None else ""
+    if status.phase not in TERMINAL:
+        return NotedLife(start_time)
+    return NotedLife(start_time, status.phase, status.reason, status.message)
