@@ -137,7 +137,8 @@ async def run(
     make_run_dir(settings.run_dir, settings.root_dir)
     async with open_services() as services, AsyncExitStack() as channels:
         spans = await _start_tracing(services, settings)
-        endpoint = await start_in_process(services, settings) if choice.inside else choice.endpoint
+        stopping = trio.Event()
+        endpoint = await start_in_process(services, settings, stopping) if choice.inside else choice.endpoint
         limit = settings.runtime_message_bytes_max
         runtime = await channels.enter_async_context(open_channel(endpoint, message_bytes_max=limit, spans=spans))
         images = runtime
@@ -178,7 +179,8 @@ async def run(
             "local API", partial(serve_local_api, agent.view, agent.notes, streams, agent.stats, clock, socket)
         )
         seconds = settings.embedded_stop_seconds
-        last = partial(end_pods, agent.node.workers, seconds) if choice.endpoint == EMBEDDED and seconds else None
+        ends_pods = choice.endpoint == EMBEDDED and seconds > 0
+        last = partial(end_pods, agent.node.workers, seconds, stopping) if ends_pods else None
         async with open_work(services.broken, last) as (beside, work):
             if driver.assumed:
                 beside.start_soon(confirm_driver, seen, driver.name)

@@ -32,9 +32,10 @@ UNMOUNT_SECONDS_MAX: Final = 5.0
 """Together with the shutdown of the in-process runtime, less than ``Bounds.farewell_seconds_max``."""
 
 
-async def start_in_process(services: Services, settings: Settings) -> str:
-    """Start the in-process runtime; its endpoint. Each is loaded here, for an agent on containerd needs none. Raises
-    StartFailed, in groups too, when there can be no socket at its path, or it cannot write where it keeps its files."""
+async def start_in_process(services: Services, settings: Settings, stopping: trio.Event) -> str:
+    """Start the in-process runtime; its endpoint. ``stopping`` is set when the agent ends its pods because it stops.
+    Each is loaded here, for an agent on containerd needs none. Raises StartFailed, in groups too, when there can be
+    no socket at its path, or it cannot write where it keeps its files."""
     run_it: Callable[..., Awaitable[None]]
     if settings.runtime.endpoint == FAKE:
         from trikubelet.fake.runtime import Plan, run_fake  # noqa: PLC0415
@@ -45,7 +46,7 @@ async def start_in_process(services: Services, settings: Settings) -> str:
         from trikubelet.embedded.runtime import run_embedded  # noqa: PLC0415
 
         name, socket = "embedded runtime", settings.run_dir / "embedded.sock"
-        run_it = partial(run_embedded, str(socket), settings.root_dir / "embedded")
+        run_it = partial(run_embedded, str(socket), settings.root_dir / "embedded", stopping)
         if idle := without_effect_embedded(settings.configuration):
             log.warning("These settings have no effect on the embedded runtime: %s", ", ".join(idle))
 

@@ -24,7 +24,14 @@ from trikubelet.embedded.disk_records import CONTAINERS_MAX, SANDBOXES_MAX
 from trikubelet.embedded.link import StartGivenUp
 from trikubelet.embedded.log import ContainerLog
 from trikubelet.embedded.recorder import Recorder
-from trikubelet.embedded.records import Container, Sandbox, remembered_container, remembered_sandbox
+from trikubelet.embedded.records import (
+    CUT_EXIT_CODE,
+    CUT_MESSAGE,
+    Container,
+    Sandbox,
+    remembered_container,
+    remembered_sandbox,
+)
 from trikubelet.embedded.spawning import READ_BYTES, new_id, pipe_in, spawn_piped, what_is_there
 from trikubelet.model.runtime_errors import InvalidArgument, NotFound, ResourceExhausted, RuntimeFailure, RuntimeTimeout
 
@@ -49,7 +56,7 @@ T = TypeVar("T")
 
 
 class Pods:
-    """The runtime's whole state. ``nursery`` holds the containers' tasks."""
+    """The runtime's whole state. ``nursery`` holds the containers' tasks; ``stopping`` is set when the agent stops."""
 
     def __init__(
         self,
@@ -61,6 +68,7 @@ class Pods:
         addresses: tuple[str, ...],
         limits: ProcessLimits,
         records: DiskRecords,
+        stopping: trio.Event,
     ) -> None:
         self._link = link
         self._machine = machine
@@ -69,6 +77,7 @@ class Pods:
         self._nursery = nursery
         self._addresses = addresses
         self._limits = limits
+        self._stopping = stopping
         self.sandboxes: dict[str, Sandbox] = {}
         self.containers: dict[str, Container] = {}
         self._recorder = Recorder(records, self.containers, clock)
@@ -252,6 +261,9 @@ class Pods:
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS_MAX
         finally:
             container.log.close()
+        if container.is_cut and code == 0:
+            # It has not done its work, however politely it ended: the next agent must not take it for completed.
+            code, container.message = CUT_EXIT_CODE, CUT_MESSAGE
         container.state, container.exit_code = pb.CONTAINER_EXITED, code
         container.reason = "Completed" if code == 0 else "Error"
         container.finished_at = self._clock.now_ns()
@@ -272,6 +284,7 @@ class Pods:
         """The stop signal, then SIGKILL after the grace period. Does nothing to one that does not run. Raises NotFound,
         RuntimeTimeout."""
         container = self.container(id_)
+        container.is_cut = self._stopping.is_set()
         if container.state == pb.CONTAINER_RUNNING and grace_seconds > 0:
             await self._link.signal(container.id, container.stop_signal)
             with trio.move_on_after(grace_seconds):
@@ -321,6 +334,7 @@ class Pods:
         begun = [c for c in self.containers.values() if c.starting and not c.recorded.is_set()]
         try:
             for container in begun:
+                container.is_cut = True
                 await self._link.signal(container.id, container.stop_signal)
             with trio.move_on_after(seconds_max):
                 for container in begun:

@@ -49,11 +49,16 @@ RECORDING_SECONDS_MAX: Final = 2.0
 
 
 async def run_embedded(
-    socket_path: str, state_dir: Path, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    socket_path: str,
+    state_dir: Path,
+    stopping: trio.Event | None = None,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve the CRI at ``socket_path`` until cancelled; ``started`` means that clients can connect. ``state_dir`` is
-    created when it does not exist. Call it in the process's main thread: the kernel ends the containers with the thread
-    that started their keeper.
+    created when it does not exist. ``stopping`` is set by the caller before it ends its pods because it stops itself: a
+    container that ends then was cut, and has not completed. Call it in the process's main thread: the kernel ends the
+    containers with the thread that started their keeper.
 
     Raises OSError where it cannot listen or write, and ``link.KeeperDied`` when the containers are lost.
     """
@@ -82,7 +87,8 @@ async def run_embedded(
                     frozenset(os.getgroups()),
                 )
                 addresses = default_addresses() or ("127.0.0.1",)
-                pods = Pods(link, machine, events, clock, shielded.nursery, addresses, limits, records)
+                going = trio.Event() if stopping is None else stopping
+                pods = Pods(link, machine, events, clock, shielded.nursery, addresses, limits, records, going)
                 pods.restore(remembered)
                 commands, streaming = Commands(pods, link), StreamingServer(nursery)
                 runtime = EmbeddedRuntime(pods, commands, streaming, events, clock)

@@ -34,9 +34,10 @@ NAMED_MAX: Final = 5
 """How many pods one log line names."""
 
 
-async def end_pods(workers: PodWorkers, grace_seconds_max: int) -> None:
-    """Ask every pod to end. Return when none has a running container, or ``KILL_SECONDS_MAX`` after
-    ``grace_seconds_max``, which bounds the grace of each pod."""
+async def end_pods(workers: PodWorkers, grace_seconds_max: int, stopping: trio.Event) -> None:
+    """Ask every pod to end, and set ``stopping`` before, for the runtime. Return when none has a running container,
+    or ``KILL_SECONDS_MAX`` after ``grace_seconds_max``, which bounds the grace of each pod."""
+    stopping.set()
     left = _ask_to_end(workers, grace_seconds_max)
     if not left:
         return

@@ -109,12 +109,14 @@ def test_pods_end_with_their_hooks_and_grace_and_only_those_that_may_run_again(h
     here.write("web", f"{trap}; echo up; {LOOP}", lifecycle=hook, terminationGracePeriodSeconds=100)
     here.write("once", "echo once >> TRACE", restartPolicy="Never")
     here.write("twice", "[ -e TRACE.2 ] && exit 0; touch TRACE.2; exit 1", restartPolicy="OnFailure")
+    here.write("work", f"trap 'exit 0' TERM; {LOOP}", restartPolicy="OnFailure")
     here.write("cut", f"trap 'exit 0' TERM; echo cut >> TRACE; {LOOP}", restartPolicy="Never")
     here.write("late", f"trap 'exit 0' TERM; echo late >> TRACE; {LOOP}", activeDeadlineSeconds=1)
     with here.agent() as agent:
         until(lambda: here.phase("once") == here.phase("twice") == "Succeeded")
         until(lambda: here.phase("late") == "Failed")
-        until(lambda: here.container("web").get("ready", False) and here.phase("cut") == "Running")
+        until(lambda: here.container("web").get("ready", False))
+        until(lambda: here.phase("cut") == here.phase("work") == "Running")
         said = stopped(agent)
         assert 0 == agent.returncode
     assert ["hook", "TERM", "flushed"] == here.trace.read_text().splitlines()[-3:]
@@ -122,9 +124,11 @@ def test_pods_end_with_their_hooks_and_grace_and_only_those_that_may_run_again(h
 
     with here.agent() as agent:
         until(lambda: here.container("web").get("ready", False))
-        until(lambda: here.phase("cut") == "Succeeded")
+        until(lambda: here.phase("cut") == "Failed")
+        until(lambda: here.container("work").get("restartCount") == 1)
         assert (1, "Running") == (here.container("web")["restartCount"], here.phase("web"))
-        assert 0 == here.container("web")["lastState"]["terminated"]["exitCode"]
+        for name in ("web", "work"):
+            assert 143 == here.container(name)["lastState"]["terminated"]["exitCode"], "it did not complete: it was cut"
         assert (0, 1) == (here.container("once")["restartCount"], here.container("twice")["restartCount"])
         assert ("Succeeded", "Succeeded", "Failed") == tuple(map(here.phase, ("once", "twice", "late")))
         assert "DeadlineExceeded" == here.pod("late")["status"]["reason"]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
 FOREVER = "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done"
+FAILING = FOREVER.replace("exit 0", "exit 7")
 STUBBORN = "trap '' TERM; echo up; while :; do sleep 0.05; done"
 
 
@@ -86,7 +87,9 @@ async def test_secrets_in_the_environment_are_not_recorded(tmp_path: Path) -> No
     assert 0o600 == record.stat().st_mode & 0o777
 
 
-@pytest.mark.parametrize(("script", "code", "reason"), [(FOREVER, 0, "Completed"), (STUBBORN, 137, "Error")])
+@pytest.mark.parametrize(
+    ("script", "code", "reason"), [(FOREVER, 143, "Error"), (FAILING, 7, "Error"), (STUBBORN, 137, "Error")]
+)
 async def test_the_end_of_a_container_that_the_runtime_itself_ends_is_recorded(
     script: str, code: int, reason: str, tmp_path: Path
 ) -> None:

@@ -31,7 +31,7 @@ async def test_each_pod_ends_within_its_own_grace_or_the_bound(autojump_clock: M
         await until(lambda: bench.running() == ["long", "quick", "short"])
         ends = trio.current_time()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(end_pods, node.workers, 30)
+            nursery.start_soon(end_pods, node.workers, 30, trio.Event())
             await until(lambda: bench.running() == ["long", "short"], 2)
             await until(lambda: bench.running() == ["long"], 6)
             assert trio.current_time() - ends < 7
@@ -45,7 +45,7 @@ async def test_pre_stop_hooks_run_before_the_containers_are_stopped(autojump_clo
     async with bench.agent(pod("web", hooked, grace=20)) as node:
         await until(lambda: bench.running() == ["web"])
         began = trio.current_time()
-        await end_pods(node.workers, 30)
+        await end_pods(node.workers, 30, trio.Event())
 
     assert 3 <= trio.current_time() - began < 5
 
@@ -58,7 +58,7 @@ async def test_pods_that_ended_with_the_agent_have_not_failed_and_run_again_in_a
     api = pod("api", container("api"), source="api")
     async with bench.agent(web, api, sources=("file", "api")) as node:
         await until(lambda: bench.running() == ["api", "web"])
-        await end_pods(node.workers, 30)
+        await end_pods(node.workers, 30, trio.Event())
         assert ["Running", "Running"] == [phase(node, "uid-web"), phase(node, "uid-api")]
         assert {SandboxState.NOTREADY} == {box.state for box in bench.world.sandboxes.values()}
     assert {"uid-web"} == bench.volumes.mounted, "the next agent finds the volumes' content"
@@ -81,7 +81,7 @@ async def test_a_container_that_its_policy_does_not_restart_does_not_run_again(
         await until(lambda: bench.running() == ["once"])
         if not is_cut:
             await until(lambda: phase(node, "uid-once") == "Succeeded")
-        await end_pods(node.workers, 30)
+        await end_pods(node.workers, 30, trio.Event())
     async with bench.agent(once) as node:
         await until(lambda: phase(node, "uid-once") in ("Succeeded", "Failed"))
         await trio.sleep(60)
@@ -95,7 +95,7 @@ async def test_a_pod_that_comes_while_the_others_end_is_ended_too(autojump_clock
     async with bench.agent(slow) as node:
         await until(lambda: bench.running() == ["slow"])
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(end_pods, node.workers, 30)
+            nursery.start_soon(end_pods, node.workers, 30, trio.Event())
             await trio.sleep(2)
             node.slots["file"].put(Snapshot((slow, late)))
         assert [] == bench.running()
@@ -110,7 +110,7 @@ async def test_a_pod_that_is_being_deleted_keeps_the_grace_it_has_left(autojump_
         began = trio.current_time()
         node.slots["file"].put(Snapshot())
         await trio.sleep(15)
-        await end_pods(node.workers, 30)
+        await end_pods(node.workers, 30, trio.Event())
         assert 20 <= trio.current_time() - began < 22
 
 
@@ -123,7 +123,7 @@ async def test_what_is_waited_for_is_logged_and_what_does_not_end_is_named(
         await until(lambda: len(bench.running()) == len(pods))
         caplog.set_level("INFO")
         with trio.fail_after(60):
-            await end_pods(node.workers, 15)
+            await end_pods(node.workers, 15, trio.Event())
     said = [message for name, _, message in caplog.record_tuples if name.endswith("agent_stop")]
 
     assert 3 == len(said)
@@ -141,7 +141,7 @@ async def test_a_container_that_cannot_be_killed_does_not_hold_up_the_agent(
         await until(lambda: bench.running() == ["hung"])
         monkeypatch.setattr(World, "stop_seconds", lambda *_: 1e6)
         began = trio.current_time()
-        await end_pods(node.workers, 10)
+        await end_pods(node.workers, 10, trio.Event())
         assert began + 10 + KILL_SECONDS_MAX == pytest.approx(trio.current_time(), abs=0.2)
         assert "Not ended in time, and killed now: 1 pod to end: default/hung (grace 5 s)" in caplog.messages
         assert [ContainerState.RUNNING] == [one.state for one in bench.world.all_containers()]
@@ -152,7 +152,7 @@ async def test_without_pods_nothing_is_waited_for_or_logged(
 ) -> None:
     async with Bench().agent() as node:
         caplog.set_level("INFO")
-        began = trio.current_time()
-        await end_pods(node.workers, 30)
-        assert began == trio.current_time()
+        began, stopping = trio.current_time(), trio.Event()
+        await end_pods(node.workers, 30, stopping)
+        assert (began, True) == (trio.current_time(), stopping.is_set())
     assert [] == [name for name, _, _ in caplog.record_tuples if name.endswith("agent_stop")]
