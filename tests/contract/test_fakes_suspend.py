@@ -18,6 +18,7 @@ from trikubelet.model.api import Selection
 from trikubelet.model.credential_plugin import CredentialPlugin
 from trikubelet.model.csi import AccessMode, Expand, Publish, Stage, Use
 from trikubelet.model.handlers import HttpTarget
+from trikubelet.model.pod_notes import NodeNote
 from trikubelet.model.pull_records import PulledRecord
 from trikubelet.model.runtime import StandardStreams
 from trikubelet.model.runtime_config import LinuxResources, SandboxConfig
@@ -103,6 +104,7 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
                 "termination_log": ("uid", "main", 0),
                 "make_log_directory": ("/logs/web", "main"),
                 "log_attempts": ("/logs/web", "main"),
+                "keep_node_note": (NodeNote.ALLOCATED, b""),
                 "link_log": ("link", "/logs/web/main/0.log"),
                 "remove_pod": ("uid",),
                 "read_termination_log": ("uid", "main", "0", 1),

@@ -14,7 +14,7 @@ import pytest
 from trikubelet.core.names import LOGGED_ATTEMPTS_MAX
 from trikubelet.host.pod_files import DiskPodFiles
 from trikubelet.kit.threads import ThreadPool
-from trikubelet.model.pod_notes import NOTE_BYTES_MAX, Note
+from trikubelet.model.pod_notes import NOTE_BYTES_MAX, NodeNote, Note
 from trikubelet.testing.memory_host import MemoryPodFiles
 
 if TYPE_CHECKING:
@@ -453,3 +453,11 @@ async def test_what_cannot_be_removed_is_said_and_removed_when_it_can(subject: S
     await files.remove_pod("u")
     await files.remove_log_directory("ns_p_u")
     assert not (await files.pods_on_disk() | await files.log_directories())
+
+
+async def test_note_of_all_pods_is_kept_whole(subject: Subject) -> None:
+    files = subject.files
+    assert b"" == files.node_note(NodeNote.ALLOCATED)
+    await files.keep_node_note(NodeNote.ALLOCATED, b"one")
+    await files.keep_node_note(NodeNote.ALLOCATED, b"two")
+    assert (b"two", b"") == (files.node_note(NodeNote.ALLOCATED), files.node_note(NodeNote.ACTUATED))

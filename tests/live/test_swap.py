@@ -166,7 +166,11 @@ def test_no_container_is_started_again_when_a_node_changes_kubelets_and_goes_bac
         node.change(upstream, ours, killed=killed)
         unchanged(ours, names, before, started)
 
-        names |= create(pod("begun-here", stay(resources=AMOUNTS)))
+        resized_by_restart = [{"resourceName": name, "restartPolicy": "RestartContainer"} for name in ("cpu", "memory")]
+        names |= create(
+            pod("begun-here", stay(resources=AMOUNTS)),
+            pod("begun-here-resizable", stay(resources=AMOUNTS, resizePolicy=resized_by_restart)),
+        )
         before, started = settle(ours, names), node.started()
         node.change(ours, upstream, killed=killed)
         unchanged(upstream, names, before, started)

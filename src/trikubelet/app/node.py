@@ -35,6 +35,7 @@ from trikubelet.node.shutdown import NodeShutdown
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.pleg import Pleg
 from trikubelet.pods.admission import Admission
+from trikubelet.pods.allocation_checkpoints import AllocationCheckpoints
 from trikubelet.pods.disruptions import Disruptions
 from trikubelet.pods.evaluation import Evaluation
 from trikubelet.pods.figures import PodFigures
@@ -126,6 +127,7 @@ class Node:
     objects: NodeObjects
     desired: DesiredPods
     adoption: Adoption
+    checkpoints: AllocationCheckpoints
     node_object: NodeObject
     evaluation: Evaluation
     admission: Admission
@@ -196,6 +198,7 @@ def build_node(
         objects=parts.objects,
         desired=desired,
         adoption=adoption,
+        checkpoints=AllocationCheckpoints(ports.files, parts.allocations),
         node_object=parts.node_object,
         evaluation=intake.evaluation,
         admission=intake.admission,
@@ -245,6 +248,7 @@ async def run_node(node: Node, *, task_status: trio.TaskStatus[None] = trio.TASK
     """
     node.user_ids.log_problems()
     async with trio.open_nursery() as nursery:
+        await nursery.start(node.checkpoints.run)
         await nursery.start(node.runtime_state.run)
         await nursery.start(node.volumes.run)
         await nursery.start(node.probes.run)

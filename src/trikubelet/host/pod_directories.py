@@ -3,6 +3,7 @@
     <root>/pods/<uid>/containers/<container>/<attempt>   termination message files
     <root>/pods/<uid>/etc-hosts                          the managed hosts file
     <root>/pods/<uid>/userns, resources, probes, …       what the agent notes of the pod (``model.pod_notes``)
+    <root>/allocated_pods_state, actuated_pods_state     upstream's files of all pods (``model.pod_notes.NodeNote``)
     <root>/removed_pods                                  UIDs whose directory is gone before their logs
     <root>/pods/<uid>/volumes/…, volume-subpaths/…       belong to ``volumes``
 
@@ -22,15 +23,16 @@ from trikubelet.host.directory_scan import directories
 from trikubelet.host.log_ends import end_of
 from trikubelet.host.pod_file_threads import PODS
 from trikubelet.host.removal import remove_unmounted
-from trikubelet.kit.plain_file import open_plain, put_plain
+from trikubelet.kit.plain_file import open_plain, put_plain, read_plain
+from trikubelet.kit.private_file import write_privately
 from trikubelet.model.names import uid_problem
-from trikubelet.model.pod_notes import NOTE_BYTES_MAX, check_size
+from trikubelet.model.pod_notes import NODE_NOTE_BYTES_MAX, NOTE_BYTES_MAX, check_size
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from trikubelet.host.pod_file_threads import PodFileThreads
-    from trikubelet.model.pod_notes import Note
+    from trikubelet.model.pod_notes import NodeNote, Note
 
 REMOVED_PODS: Final = "removed_pods"
 REMOVED_BYTES_MAX: Final = 1024 * 1024
@@ -41,6 +43,7 @@ class DiskPodDirectories:
     """Owns the layout of pods' directories; the state is the disk's."""
 
     def __init__(self, root: Path, threads: PodFileThreads) -> None:
+        self._root = root
         self._pods = root / "pods"
         self._removed = root / REMOVED_PODS
         self._threads = threads
@@ -109,6 +112,17 @@ class DiskPodDirectories:
         """Remove the file; nothing was noted of an orphan whose UID is somebody else's label and leads elsewhere."""
         if not uid_problem(uid):
             (self._pod(uid) / note.value).unlink(missing_ok=True)
+
+    def node_note(self, note: NodeNote) -> bytes:
+        """See ``ports.PodNotes``."""
+        try:
+            return read_plain(self._root / note.value, NODE_NOTE_BYTES_MAX)
+        except FileNotFoundError:
+            return b""
+
+    async def keep_node_note(self, note: NodeNote, content: bytes) -> None:
+        """Put the file in place atomically, and flushed: upstream's kubelet does not start with a damaged one."""
+        await self._threads.make(partial(write_privately, self._root / note.value, content), PODS, note.value)
 
     async def termination_log(self, uid: str, container: str, attempt: int) -> str:
         """Create the file behind terminationMessagePath; anyone in the container may write it."""

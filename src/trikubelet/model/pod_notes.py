@@ -13,6 +13,8 @@ import msgspec
 
 from trikubelet.model import k8s
 
+NODE_NOTE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of a note of all pods together."""
 NOTE_BYTES_MAX: Final = 8 * 1024 * 1024
 """Of one note. A pod is no larger than its manifest (4 MiB) or a request to the API (3 MiB), and its notes say twice
 over at most what is in it."""
@@ -48,6 +50,15 @@ class NotedLife(msgspec.Struct, frozen=True, omit_defaults=True):
     def as_status(self) -> k8s.PodStatus:
         """What is noted, as a status that says nothing else."""
         return k8s.PodStatus(phase=self.phase, reason=self.reason, message=self.message, start_time=self.start_time)
+
+
+class NodeNote(Enum):
+    """What is noted of all pods of the node together, in upstream's files of the root directory."""
+
+    ALLOCATED = "allocated_pods_state"
+    """What they are allocated (``core.resize.checkpoint``)."""
+    ACTUATED = "actuated_pods_state"
+    """What their containers were made with."""
 
 
 def check_size(note: Note, content: bytes) -> None:

@@ -19,14 +19,18 @@ from trikubelet.core.admission.pod_info import pod_info
 from trikubelet.core.names import object_ref
 from trikubelet.core.resize.allocation import Made, allocation_of, as_allocated, read, same, written
 from trikubelet.core.resize.amounts import wanted
+from trikubelet.core.resize.checkpoint import allocation_of_upstream
 from trikubelet.core.resize.progress import unnoted
 from trikubelet.kit.failure_log import FailureLog
 from trikubelet.model.pod_notes import Note
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trikubelet.core.admission.pod_info import PodInfo
     from trikubelet.core.resize.allocation import Allocation
     from trikubelet.core.resize.amounts import Amounts
+    from trikubelet.core.resize.checkpoint import PodResources
     from trikubelet.model.k8s import Container, Pod
     from trikubelet.model.runtime import PodObservation
     from trikubelet.ports import PodNotes
@@ -42,10 +46,30 @@ class Allocations:
         self._notes = notes
         self._failure_log = FailureLog()
         self._held: dict[str, Allocation] = {}
+        self._upstreams: dict[str, Allocation] = {}
+        self.version = 0
+        """Which state of the allocations this is."""
         self._noted: set[str] = set()
         # Of those held: a pod, its allocation, and what came of both, since each admission asks it of all the others.
         self._joined: dict[str, tuple[Pod, Allocation, Pod]] = {}
         self._infos: dict[str, PodInfo] = {}
+
+    def take_over(self, found: Mapping[str, PodResources], *, counts_before_notes: bool) -> None:
+        """Upstream's kubelet has allocated these, by UID. They count for pods of which this agent noted nothing, and
+        for all of them where it ran last. Never raises."""
+        for uid, resources in found.items():
+            try:
+                before = self._noted_of(uid)
+                if before is None:
+                    self._upstreams[uid] = allocation_of_upstream(resources)
+                elif counts_before_notes:
+                    self._notes.note(uid, Note.RESOURCES, written(allocation_of_upstream(resources, before)))
+            except (OSError, ValueError) as error:
+                log.warning("Pod %s: what upstream's kubelet allocated it cannot be taken over: %s", uid, error)
+
+    def all(self) -> dict[str, Allocation]:
+        """What every pod is allocated, by UID, with those that are not admitted yet."""
+        return {**self._upstreams, **self._held}
 
     def admit(self, pod: Pod) -> None:
         """The node admits the pod: it is allocated what an earlier agent noted, otherwise what its spec says now, until
@@ -54,13 +78,14 @@ class Allocations:
         if uid in self._held:
             return
         try:
-            found = self._found(uid)
+            found = self._found(pod)
         except (OSError, ValueError) as error:
             log.warning("Pod %s: what it was allocated cannot be read, its spec counts: %s", object_ref(pod), error)
             found = None
         if found is not None:
             self._noted.add(uid)
         self._held[uid] = found or allocation_of(pod)
+        self.version += 1
 
     def of(self, pod: Pod) -> Allocation:
         """What the pod is allocated, or would be if it were admitted now. Only reads. Never raises."""
@@ -68,7 +93,7 @@ class Allocations:
         if held is not None:
             return held
         try:
-            return self._found(pod.metadata.uid) or allocation_of(pod)
+            return self._found(pod) or allocation_of(pod)
         except (OSError, ValueError):
             return allocation_of(pod)  # ``admit`` logs it: a pod that waits is asked about every two seconds
 
@@ -132,6 +157,8 @@ class Allocations:
     def forget(self, uid: str) -> None:
         """This instance of the pod is over, and a new one is allocated again."""
         self._held.pop(uid, None)
+        self._upstreams.pop(uid, None)
+        self.version += 1
         self._joined.pop(uid, None)
         self._infos.pop(uid, None)
         self._noted.discard(uid)
@@ -147,9 +174,20 @@ class Allocations:
             self._notes.note(uid, Note.RESOURCES, written(allocation))
             self._failure_log.works_again(uid)
         self._held[uid] = allocation
+        self.version += 1
 
-    def _found(self, uid: str) -> Allocation | None:
-        """What an earlier agent noted. Raises OSError and ValueError."""
+    def _found(self, pod: Pod) -> Allocation | None:
+        """What an earlier agent noted, or else what upstream's kubelet did, which does not say of which generation of
+        the spec that is. Raises OSError and ValueError."""
+        found = self._noted_of(pod.metadata.uid)
+        if found is not None:
+            return found
+        found = self._upstreams.get(pod.metadata.uid)
+        if found is not None and as_allocated(pod, found) is pod:
+            return replace(found, generation=pod.metadata.generation or 0)
+        return found
+
+    def _noted_of(self, uid: str) -> Allocation | None:
         content = self._notes.noted(uid, Note.RESOURCES)
         return read(content) if content else None
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from trikubelet.model.pod_notes import Note
+    from trikubelet.model.pod_notes import NodeNote, Note
 
 
 class PodDirectories(Protocol):
@@ -65,6 +65,15 @@ class PodNotes(Protocol):
 
     def forget_note(self, uid: str, note: Note) -> None:
         """Note nothing of that any more. Idempotent, and whatever the runtime calls a UID. Raises OSError."""
+        ...
+
+    def node_note(self, note: NodeNote) -> bytes:
+        """What was noted of all pods, empty where nothing was. Raises OSError."""
+        ...
+
+    async def keep_node_note(self, note: NodeNote, content: bytes) -> None:
+        """Note it, whole or not at all, on the disk when this returns. Raises OSError, with EBUSY while an earlier
+        write that was given up has not ended."""
         ...
 
 

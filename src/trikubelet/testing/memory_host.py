@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from trikubelet.core.containers.volume_files import Files
     from trikubelet.model.csi import VolumeStats
     from trikubelet.model.k8s import Container, Pod, Volume
-    from trikubelet.model.pod_notes import Note
+    from trikubelet.model.pod_notes import NodeNote, Note
     from trikubelet.model.runtime_config import Mount
     from trikubelet.testing.chance import Problems
 
@@ -143,6 +143,15 @@ class MemoryPodFiles:
     def forget_note(self, uid: str, note: Note) -> None:
         """Remove that checkpoint."""
         self.content.pop(f"/pods/{uid}/{note.value}", None)
+
+    def node_note(self, note: NodeNote) -> bytes:
+        """What was noted of all pods."""
+        return self.content.get(f"/{note.value}", b"")
+
+    async def keep_node_note(self, note: NodeNote, content: bytes) -> None:
+        """Store it."""
+        await trio.lowlevel.checkpoint()
+        self.content[f"/{note.value}"] = content
 
     async def termination_log(self, uid: str, container: str, attempt: int) -> str:
         """An empty termination message, unless there is one."""

@@ -136,7 +136,7 @@ def as_made(pod: k8s.Pod, under_way: Iterable[Resize], allocation: Allocation) -
 
     def made(containers: Iterable[k8s.Container]) -> tuple[k8s.Container, ...]:
         return tuple(
-            replace(one, resources=_with(one.resources, held[one.name])) if one.name in held else one
+            replace(one, resources=with_amounts(one.resources, held[one.name])) if one.name in held else one
             for one in containers
         )
 
@@ -149,7 +149,8 @@ def as_made(pod: k8s.Pod, under_way: Iterable[Resize], allocation: Allocation) -
     return replace(pod, spec=spec)
 
 
-def _with(resources: k8s.ResourceRequirements | None, amounts: Amounts) -> k8s.ResourceRequirements:
+def with_amounts(resources: k8s.ResourceRequirements | None, amounts: Amounts) -> k8s.ResourceRequirements:
+    """The resources with these amounts of processor time and memory; 0 is not stated."""
     stated = resources or k8s.ResourceRequirements()
     numbers = {
         "requests": {"cpu": f"{amounts.cpu_request}m", "memory": str(amounts.memory_request)},
