@@ -115,8 +115,9 @@ async def _give_up_starts_when_cancelled(link: KeeperLink) -> None:
 def _say(kind: str, reason: str) -> None:
     if kind == "none":
         log.warning(
-            "embedded runtime: containers share the machine's processes, mounts and host name; hostAliases have no "
-            "effect (%s)",
+            "embedded runtime: pods with volumes cannot start, because no mounts are possible: %s (start the agent "
+            "as root, or allow unprivileged user namespaces, which no chroot has); containers share the machine's "
+            "processes, mounts and host name",
             reason,
         )
     else:

@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from shell.embedded.embeddedkit import POLL_SECONDS, WAIT_SECONDS_MAX, running
+from trikubelet.embedded.link import Isolation, KeeperLink
 from trikubelet.embedded.log import ContainerLog
 from trikubelet.host.clock import SystemClock
 from trikubelet.model.runtime import ContainerState
@@ -188,3 +189,17 @@ async def test_events_report_a_containers_life(embedded: Embedded) -> None:
     assert [(0, container_id, "uid-1"), (1, container_id, "uid-1"), (2, container_id, "uid-1")] == [
         event for event in seen if event[1] == container_id
     ]
+
+
+async def test_a_machine_without_mount_namespaces_is_reported_with_what_pods_cannot_do_and_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(
+        KeeperLink, "isolation", property(lambda _: Isolation("none", "why not"), lambda *_: None), raising=False
+    )
+    async with running(tmp_path):
+        pass
+
+    (said,) = (one.getMessage() for one in caplog.records if one.getMessage().startswith("embedded runtime: "))
+    assert said.startswith("embedded runtime: pods with volumes cannot start, because no mounts are possible: why not")
+    assert "start the agent as root" in said
