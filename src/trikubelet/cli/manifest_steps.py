@@ -75,13 +75,13 @@ class BringBack:
 Step = Unchanged | Put | Remove | BringBack
 
 
-def carry_out(directory: Path, steps: Iterable[Step]) -> None:
+def carry_out(directory: Path, steps: Iterable[Step]) -> list[Path]:
     """Take every step; afterwards the result is on the disk. New files are for their owner alone, because they may hold
-    Secrets. Whatever takes long and needs space is done before the first rename. Raises OSError, and then every file is
-    as it was."""
+    Secrets. Whatever takes long and needs space is done before the first rename. Return the kept versions written by
+    hand that were removed because there were too many. Raises OSError, and then every file is as it was."""
     due = [step for step in steps if not isinstance(step, Unchanged)]
     if not due:
-        return
+        return []
     with ExitStack() as undo:
         laid = {step.path: _laid(undo, step.path, step.text) for step in due if isinstance(step, Put)}
         record = directory / RECORD_NAME
@@ -95,7 +95,7 @@ def carry_out(directory: Path, steps: Iterable[Step]) -> None:
             laid[record].replace(record)  # the last one, so there is nothing that would undo it
         undo.pop_all()
     sync_names(directory)
-    _remove_surplus(directory, {step.path.name for step in due}, applied)
+    return _remove_surplus(directory, {step.path.name for step in due}, applied)
 
 
 def _laid(undo: ExitStack, path: Path, text: bytes) -> Path:
@@ -149,9 +149,11 @@ def _give_second_name(path: Path, copy: Path) -> None:
         raise
 
 
-def _remove_surplus(directory: Path, manifests: set[str], applied: AppliedRecord) -> None:
-    """Remove the copies beyond the bounds. What cannot be removed stays: the next command tries again."""
+def _remove_surplus(directory: Path, manifests: set[str], applied: AppliedRecord) -> list[Path]:
+    """Remove the copies beyond the bounds; return those of them that were written by hand. What cannot be removed
+    stays: the next command tries again."""
     copies = copies_in(os.listdir(directory))
+    by_hand = []
     for manifest in manifests:
         own = [copy for copy in copies if copy.manifest == manifest]
         if len(surplus(own, ())) == 0:
@@ -160,8 +162,11 @@ def _remove_surplus(directory: Path, manifests: set[str], applied: AppliedRecord
         for copy in surplus(own, ours):
             _unlink(directory, copy)
             copies.remove(copy)
+            if copy.name not in ours:
+                by_hand.append(directory / copy.name)
     if len(copies) > APPLIED_COPIES_MAX:
         _remove_oldest(directory, [copy for copy in copies if copy.manifest not in manifests], applied, len(copies))
+    return by_hand
 
 
 def _remove_oldest(directory: Path, copies: Iterable[Copy], applied: AppliedRecord, there: int) -> None:

@@ -11,11 +11,13 @@ was started without the variable. It exists while a pod has something in it.
 
 A tmpfs can vanish under an agent: at a boot, and with the user's last session. Links lead nowhere then, and are made
 anew with the directories. What a root directory that is gone has left (a killed ``run``) is removed by the user's next
-agent.
+agent. An agent locks its bases, because its root directory may be gone only where the other agent looks: in another
+mount namespace, or in a chroot.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import tempfile
@@ -47,8 +49,8 @@ class NoTmpfs(OSError):
 
 
 class UserTmpfs:
-    """Owns the bases of one root directory, and where each volume of this agent is. All of it blocks and is called in
-    threads; all raise OSError."""
+    """Owns the bases of one root directory, their locks, and where each volume of this agent is. All of it blocks and
+    is called in threads; all raise OSError."""
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class UserTmpfs:
         self._shared = shared
         self._type_of = type_of
         self._targets: dict[str, str] = {}
+        self._locks: dict[Path, int] = {}
         self._changing_bases = threading.Lock()  # several volumes of a pod are set up at the same time
 
     def link(self, place: Path, mode: int, group: int | None) -> None:
@@ -76,6 +79,7 @@ class UserTmpfs:
         the pod's and stays as it is."""
         with self._changing_bases:
             base = next(self._bases(), None) or self._make_base()
+            self._lock(base)
             target = base / place.relative_to(self._pods)
             if not target.is_dir():
                 _make(target, mode, group)
@@ -98,9 +102,11 @@ class UserTmpfs:
     def sweep(self) -> None:
         """Remove what pods left that have no directory any more, and what root directories left that are gone."""
         for base, root in list(self._all_bases()):
-            if _is_gone(root):
+            if _is_gone(root) and not _is_locked(base):
                 remove_tree(str(base))
         for base in list(self._bases()):
+            with self._changing_bases:
+                self._lock(base)
             for uid in os.listdir(base):
                 if uid != ROOT_LINK and not (self._pods / uid).is_dir():
                     remove_tree(str(base / uid))
@@ -110,6 +116,12 @@ class UserTmpfs:
         """Remove all that this root directory's pods have in memory."""
         for base in list(self._bases()):
             remove_tree(str(base))
+        self.close()
+
+    def close(self) -> None:
+        """Give up the locks of the bases, as the end of the process does."""
+        while self._locks:
+            os.close(self._locks.popitem()[1])
 
     def tmpfs(self) -> Path:
         """The first tmpfs that this user may write to. Raises NoTmpfs."""
@@ -147,11 +159,24 @@ class UserTmpfs:
         (base / ROOT_LINK).symlink_to(self._root)
         return base
 
+    def _lock(self, base: Path) -> None:
+        """Keep other agents of this user from removing the base. Call it under ``_changing_bases``."""
+        if base not in self._locks:
+            directory = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(directory, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:  # another agent asks at this moment whether it is locked; the next volume tries again
+                os.close(directory)
+            else:
+                self._locks[base] = directory
+
     def _drop_unused(self, base: Path) -> None:
         with self._changing_bases:
             if os.listdir(base) == [ROOT_LINK]:
                 (base / ROOT_LINK).unlink()
                 base.rmdir()
+                if base in self._locks:
+                    os.close(self._locks.pop(base))
 
     def __repr__(self) -> str:
         return f"<UserTmpfs: {len(self._targets)} volumes>"
@@ -175,6 +200,18 @@ def _is_gone(root: Path) -> bool:
     except OSError:  # it cannot be said, so it counts as there
         return False
     return False
+
+
+def _is_locked(base: Path) -> bool:
+    """True if an agent that runs uses the base, or where that cannot be told."""
+    with suppress(OSError):
+        directory = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            os.close(directory)
+        return False
+    return True
 
 
 def _make(target: Path, mode: int, group: int | None) -> None:

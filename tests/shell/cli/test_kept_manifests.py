@@ -119,6 +119,20 @@ def test_many_applies_never_push_out_the_only_version_written_by_hand(there: Pat
     assert manifest("web", "i8") == kept(there)[".web.yaml.deleted.10"]
 
 
+def test_a_version_written_by_hand_that_is_removed_is_named(there: Path, apply: Spoken) -> None:
+    for number in range(COPIES_MAX):
+        written_by_hand(there, f"hand{number}")
+        assert (0, "") == apply(f"i{number}")[::2]
+    written_by_hand(there, "more")
+
+    code, _, told = apply("last")
+
+    oldest = there / ".web.yaml.deleted"
+    assert 0 == code
+    assert told.startswith(f"warning: {oldest}: removed the oldest version that was written by hand: only 5 ")
+    assert (COPIES_MAX, False) == (len(kept(there)), oldest.exists())
+
+
 def test_copies_of_manifests_whose_names_come_once_are_bounded(
     there: Path, say: Spoken, apply: Spoken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
