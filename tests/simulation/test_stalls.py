@@ -39,6 +39,7 @@ PER_POD: Final = {
     "Housekeeping.run": 60,  # what is wanted, what has a worker and what runs are compared; all forget who has ended
     "OrphanedPodCleanup.run": 20,  # whose directories and cgroups may go
     "Inspections.run": 2,  # which pods are out of sight
+    "AllocationCheckpoints.run": 40,  # upstream's files have all pods; both are written at most once a second
     "GarbageCollection.run": 35,  # each pod with something dead
 }
 """By what a task runs: calls for each pod in one step. All others: less than one."""
