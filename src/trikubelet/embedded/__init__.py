@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     import trio
 
 
-async def run_embedded(socket_path: str, state_dir: Path, *, task_status: trio.TaskStatus[None]) -> None:
+async def run_embedded(
+    socket_path: str, state_dir: Path, stopping: trio.Event | None = None, *, task_status: trio.TaskStatus[None]
+) -> None:
     """See ``runtime.run_embedded``."""
     from trikubelet.embedded import runtime  # noqa: PLC0415 - an agent on containerd does not pay for it
 
-    await runtime.run_embedded(socket_path, state_dir, task_status=task_status)
+    await runtime.run_embedded(socket_path, state_dir, stopping, task_status=task_status)

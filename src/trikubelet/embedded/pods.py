@@ -27,6 +27,7 @@ from trikubelet.embedded.recorder import Recorder
 from trikubelet.embedded.records import (
     CUT_EXIT_CODE,
     CUT_MESSAGE,
+    CUT_REASON,
     Container,
     Sandbox,
     remembered_container,
@@ -252,20 +253,26 @@ class Pods:
 
     async def _attend(self, container: Container, command: Command, streams: Sequence[trio.lowlevel.FdStream]) -> None:
         assert container.log is not None
+        is_cut = False
         try:
             async with trio.open_nursery() as nursery:
                 for name, stream in zip(("stdout", "stderr"), streams, strict=True):
                     nursery.start_soon(_pump, container.log, container.listeners, name, stream)
                 code = await command.ended()
+                # Asked now: one that has ended by itself may be written to the log for seconds after that. What ends
+                # once the agent stops counts as cut, with or without a signal: a preStop hook may have ended it.
+                is_cut = self._stopping.is_set()
                 # Its descriptors may have been passed to a process that still runs.
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS_MAX
         finally:
             container.log.close()
-        if container.is_cut and code == 0:
+        container.reason = "Completed" if code == 0 else "Error"
+        if is_cut:
+            container.reason = CUT_REASON
+        if is_cut and code == 0:
             # It has not done its work, however politely it ended: the next agent must not take it for completed.
             code, container.message = CUT_EXIT_CODE, CUT_MESSAGE
         container.state, container.exit_code = pb.CONTAINER_EXITED, code
-        container.reason = "Completed" if code == 0 else "Error"
         container.finished_at = self._clock.now_ns()
         self._close(container)
 
@@ -284,7 +291,6 @@ class Pods:
         """The stop signal, then SIGKILL after the grace period. Does nothing to one that does not run. Raises NotFound,
         RuntimeTimeout."""
         container = self.container(id_)
-        container.is_cut = self._stopping.is_set()
         if container.state == pb.CONTAINER_RUNNING and grace_seconds > 0:
             await self._link.signal(container.id, container.stop_signal)
             with trio.move_on_after(grace_seconds):
@@ -331,10 +337,10 @@ class Pods:
         """Signal every container to stop, kill those that have not ended after ``seconds_max``, and wait until all ends
         are recorded. The caller may cancel it: they end with the keeper. Where the keeper has ended before, there are
         none left."""
+        self._stopping.set()  # by an agent that ended its pods before, it is
         begun = [c for c in self.containers.values() if c.starting and not c.recorded.is_set()]
         try:
             for container in begun:
-                container.is_cut = True
                 await self._link.signal(container.id, container.stop_signal)
             with trio.move_on_after(seconds_max):
                 for container in begun:

@@ -75,8 +75,8 @@ class Sandbox:
 class Container:
     """One container. ``spec`` describes its process. ``settled`` is set once a start has succeeded or failed,
     ``ended`` once the container has exited, ``recorded`` once that is on the disk, or cannot be; the record is
-    changed under ``recording``. ``is_cut``: it was asked to stop because the agent stops. ``stdin`` is set where the
-    pod has ``stdin`` and while it is open; ``listeners`` are attached to its output."""
+    changed under ``recording``. ``stdin`` is set where the pod has ``stdin`` and while it is open; ``listeners`` are
+    attached to its output."""
 
     id: str
     sandbox: Sandbox
@@ -93,7 +93,6 @@ class Container:
     reason: str = ""
     message: str = ""
     starting: bool = False
-    is_cut: bool = False
     command: Command | None = None
     log: ContainerLog | None = None
     stdin: trio.lowlevel.FdStream | None = None
@@ -153,7 +152,8 @@ class Container:
 
 
 CUT_EXIT_CODE: Final = 143
-CUT_MESSAGE: Final = "The agent stopped while it ran, and it ended with exit code 0 when it was asked to"
+CUT_REASON: Final = "AgentStopped"
+CUT_MESSAGE: Final = "The agent stopped while it ran, and it ended with exit code 0"
 UNKNOWN_EXIT_CODE: Final = 137
 UNKNOWN_REASON: Final = "ContainerStatusUnknown"
 UNKNOWN_MESSAGE: Final = "The agent ended before the container did, and its end was not recorded"

@@ -111,12 +111,15 @@ def test_pods_end_with_their_hooks_and_grace_and_only_those_that_may_run_again(h
     here.write("twice", "[ -e TRACE.2 ] && exit 0; touch TRACE.2; exit 1", restartPolicy="OnFailure")
     here.write("work", f"trap 'exit 0' TERM; {LOOP}", restartPolicy="OnFailure")
     here.write("cut", f"trap 'exit 0' TERM; echo cut >> TRACE; {LOOP}", restartPolicy="Never")
+    drain = {"preStop": {"exec": {"command": ["touch", f"{here.trace}.drained"]}}}
+    work = "echo drained >> TRACE; while [ ! -e TRACE.drained ]; do sleep 0.05; done"
+    here.write("drained", work, restartPolicy="OnFailure", lifecycle=drain)
     here.write("late", f"trap 'exit 0' TERM; echo late >> TRACE; {LOOP}", activeDeadlineSeconds=1)
     with here.agent() as agent:
         until(lambda: here.phase("once") == here.phase("twice") == "Succeeded")
         until(lambda: here.phase("late") == "Failed")
         until(lambda: here.container("web").get("ready", False))
-        until(lambda: here.phase("cut") == here.phase("work") == "Running")
+        until(lambda: here.phase("cut") == here.phase("work") == here.phase("drained") == "Running")
         said = stopped(agent)
         assert 0 == agent.returncode
     assert ["hook", "TERM", "flushed"] == here.trace.read_text().splitlines()[-3:]
@@ -126,6 +129,7 @@ def test_pods_end_with_their_hooks_and_grace_and_only_those_that_may_run_again(h
         until(lambda: here.container("web").get("ready", False))
         until(lambda: here.phase("cut") == "Failed")
         until(lambda: here.container("work").get("restartCount") == 1)
+        until(lambda: here.phase("drained") == "Succeeded")
         assert (1, "Running") == (here.container("web")["restartCount"], here.phase("web"))
         for name in ("web", "work"):
             assert 143 == here.container(name)["lastState"]["terminated"]["exitCode"], "it did not complete: it was cut"
@@ -134,7 +138,7 @@ def test_pods_end_with_their_hooks_and_grace_and_only_those_that_may_run_again(h
         assert "DeadlineExceeded" == here.pod("late")["status"]["reason"]
         stopped(agent)
     said_once = here.trace.read_text().splitlines()
-    assert [1, 1] == [said_once.count(word) for word in ("once", "cut")]
+    assert [1, 1, 2] == [said_once.count(word) for word in ("once", "cut", "drained")]
     assert said_once.count("late") <= 1  # its deadline may pass before its container has started
 
 
@@ -186,7 +190,7 @@ def test_pods_have_no_more_time_than_the_flag_gives_them(here: Place) -> None:
     with here.agent() as agent:
         until(lambda: here.container("web").get("restartCount") == 1)
         assert 137 == here.container("web")["lastState"]["terminated"]["exitCode"]
-        assert "Error" == here.container("web")["lastState"]["terminated"]["reason"]
+        assert "AgentStopped" == here.container("web")["lastState"]["terminated"]["reason"]
         os.kill(agent.pid, signal.SIGKILL)
 
 

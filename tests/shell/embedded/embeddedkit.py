@@ -79,15 +79,15 @@ class Embedded:
 
 
 @asynccontextmanager
-async def running(directory: Path) -> AsyncIterator[Embedded]:
+async def running(directory: Path, stopping: trio.Event | None = None) -> AsyncIterator[Embedded]:
     """An embedded runtime for the length of the block. Its files are below ``directory``; its socket is elsewhere,
-    because a socket's path is short."""
+    because a socket's path is short. ``stopping`` is set when its agent stops."""
     logs = directory / "logs"
     logs.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as short:
         path = f"{short}/cri.sock"
         async with trio.open_nursery() as nursery:
-            await nursery.start(run_embedded, path, directory / "state")
+            await nursery.start(run_embedded, path, directory / "state", stopping)
             async with open_channel(f"unix://{path}") as channel:
                 yield Embedded(CriRuntime(channel), CriImages(channel), logs)
             nursery.cancel_scope.cancel()

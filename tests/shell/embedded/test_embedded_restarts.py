@@ -20,7 +20,8 @@ from shell.embedded.embeddedkit import SERVE, Embedded, gone
 from trikubelet.core.relist import Relist
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.runtime import CriImages, CriRuntime
-from trikubelet.embedded import disk_records
+from trikubelet.embedded import disk_records, pods, runtime
+from trikubelet.embedded.link import Command
 from trikubelet.model.runtime import ContainerState, SandboxState
 from trikubelet.model.runtime_errors import NotFound, ResourceExhausted, RuntimeFailure
 
@@ -38,9 +39,9 @@ STUBBORN = "trap '' TERM; echo up; while :; do sleep 0.05; done"
 
 
 @asynccontextmanager
-async def running(place: Path) -> AsyncIterator[Embedded]:
+async def running(place: Path, stopping: trio.Event | None = None) -> AsyncIterator[Embedded]:
     """A runtime for the length of the block, whose sandbox has the label by which an agent knows its pod."""
-    async with embeddedkit.running(place) as embedded:
+    async with embeddedkit.running(place, stopping) as embedded:
         embedded.sandbox = replace(embedded.sandbox, labels={"io.kubernetes.pod.uid": "uid-1"})
         yield embedded
 
@@ -87,19 +88,59 @@ async def test_secrets_in_the_environment_are_not_recorded(tmp_path: Path) -> No
     assert 0o600 == record.stat().st_mode & 0o777
 
 
-@pytest.mark.parametrize(
-    ("script", "code", "reason"), [(FOREVER, 143, "Error"), (FAILING, 7, "Error"), (STUBBORN, 137, "Error")]
-)
+@pytest.mark.parametrize(("script", "code", "seconds_max"), [(FOREVER, 143, 60), (FAILING, 7, 60), (STUBBORN, 137, 1)])
 async def test_the_end_of_a_container_that_the_runtime_itself_ends_is_recorded(
-    script: str, code: int, reason: str, tmp_path: Path
+    script: str, code: int, seconds_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # On a busy machine a shell needs more than the runtime's own two seconds for its trap, and the disk for the record.
+    monkeypatch.setattr(runtime, "FAREWELL_SECONDS_MAX", seconds_max)
+    monkeypatch.setattr(runtime, "RECORDING_SECONDS_MAX", 60)
     async with running(tmp_path) as embedded:
         id_ = await embedded.start(script)
         await embedded.wrote("up")
     async with running(tmp_path) as embedded:
         status = (await embedded.runtime.container_status(id_)).decode()
 
-    assert (ContainerState.EXITED, code, reason) == (status.state, status.exit_code, status.reason)
+    assert (ContainerState.EXITED, code, "AgentStopped") == (status.state, status.exit_code, status.reason)
+
+
+async def test_a_container_that_a_hook_ends_while_the_agent_stops_has_not_completed(tmp_path: Path) -> None:
+    told, stopping = tmp_path / "told", trio.Event()
+    async with running(tmp_path, stopping) as embedded:
+        id_ = await embedded.start(f"echo up; while [ ! -e {told} ]; do sleep 0.05; done")
+        await embedded.wrote("up")
+        stopping.set()
+        told.touch()
+        ended = await embedded.exited(id_)
+
+    assert (143, "AgentStopped") == (ended.exit_code, ended.reason)
+
+
+async def test_a_container_that_ended_before_the_agent_stops_has_completed_though_its_output_is_still_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, stopping = trio.Event(), trio.Event()
+    wait = Command.ended
+
+    async def notes_the_end(self: Command) -> int:
+        code = await wait(self)
+        ended.set()
+        return code
+
+    async def stops_the_agent(*_: object) -> None:
+        await ended.wait()
+        stopping.set()
+        await trio.sleep_forever()  # until the runtime stops reading
+
+    monkeypatch.setattr(Command, "ended", notes_the_end)
+    monkeypatch.setattr(pods, "_pump", stops_the_agent)
+    async with running(tmp_path, stopping) as embedded:
+        id_ = await embedded.start("exit 0")
+        await stopping.wait()
+        await embedded.runtime.stop_container(id_, 60)
+        status = await embedded.exited(id_)
+
+    assert (0, "Completed") == (status.exit_code, status.reason)
 
 
 async def test_a_container_of_a_killed_agent_counts_as_killed_at_the_same_time_after_each_restart(
