@@ -281,11 +281,28 @@ def test_what_is_wrong_is_said_with_its_line(text: str | bytes, line: int, words
         (b"\x1f\x8b\x08\x00\xff", "f: this is packed by gzip (unpack it with gunzip)"),
         (b"PK\x03\x04\xff", "f: this is a zip archive (unpack it, and take the files out of it)"),
         (b"\x7fELF\x02\x00\xff", "f: this is a binary file, no text (is this the right file?)"),
-        ("a: b".encode("utf-16"), "f: the text is UTF-16 (save the file as UTF-8)"),
+        ("a: b".encode("utf-32"), "f: the text is UTF-32 (save the file as UTF-8)"),
+        (b"\0\0\xfe\xff" + "a: b".encode("utf-32-be"), "f: the text is UTF-32 (save the file as UTF-8)"),
     ],
 )
 def test_a_file_that_is_no_text_is_named(content: bytes, expected: str) -> None:
     assert [expected] == faults_of(content)
+
+
+@pytest.mark.parametrize("written", ["a: é\n---\nb: [😀]\n", '{"a": "é"}'])
+@pytest.mark.parametrize(("mark", "encoding"), [(b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")])
+def test_utf_16_with_a_byte_order_mark_is_read(written: str, mark: bytes, encoding: str) -> None:
+    read, faults = parse_documents(mark + written.encode(encoding), "f")
+    expected, _ = parse_documents(written, "f")
+
+    assert ([], [one.value for one in expected]) == (faults, [one.value for one in read])
+
+
+@pytest.mark.parametrize("end", [b"\x62", "\ud800".encode("utf-16-le", "surrogatepass")])
+def test_broken_utf_16_is_reported_with_its_line(end: bytes) -> None:
+    octets = b"\xff\xfe" + "a: b\nc: ".encode("utf-16-le") + end
+
+    assert ["f:2: the text is not UTF-16 (save the file as UTF-8)"] == faults_of(octets)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,13 @@ def test_pods_come_one_by_one_in_lists_and_in_documents(text: str, expected: lis
     assert expected == names(loaded)
 
 
-@pytest.mark.parametrize("text", ["", "\n \n", b"", "\ufeff\n", b"\xef\xbb\xbf"])
+def test_a_manifest_in_utf_16_is_the_same_pod() -> None:
+    one = load_manifest(a("one"), "f.yaml", "node", "2026-01-01T00:00:00Z")
+
+    assert one == load_manifest(a("one").encode("utf-16"), "f.yaml", "node", "2026-01-01T00:00:00Z")
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", b"", "\ufeff\n", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff\0\n"])
 def test_a_file_with_nothing_in_it_was_cut_off_and_takes_no_pod_away(text: str | bytes) -> None:
     loaded = load_manifest(text, "f.yaml", "node", "2026-01-01T00:00:00Z")
     assert ["f.yaml: the file is empty (remove it if its pods shall go)"] == [str(fault) for fault in loaded.faults]

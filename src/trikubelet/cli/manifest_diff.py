@@ -13,7 +13,7 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING, Any, Final
 
 from trikubelet.cli.objects import as_yaml
-from trikubelet.core.document import parse_documents
+from trikubelet.core.document import as_text, parse_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ def diff_lines(before: bytes, after: bytes, names: tuple[str, str]) -> list[str]
         _mask(_secrets_in(old), _secrets_in(new))
         texts = [_as_text(values) for values in (old, new)]
     else:
-        texts = [text.decode("utf-8-sig", errors="replace") for text in (before, after)]
+        texts = [as_text(text) for text in (before, after)]
     first, second = map(_LINE.findall, texts)
     return [line if line.endswith("\n") else line + _NO_NEWLINE for line in unified_diff(first, second, *names)]
 

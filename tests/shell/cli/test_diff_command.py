@@ -55,6 +55,12 @@ def test_diff_shows_what_apply_would_change_and_changes_nothing(tmp_path: Path, 
     assert ["web.yaml"] == [path.name for path in there.iterdir()]
 
 
+def test_diff_of_a_file_in_utf_16_shows_its_text() -> None:
+    lines = diff_lines(POD.format("a").encode(), POD.format("b").encode("utf-16"), ("old", "new"))
+
+    assert ["-  containers: [{name: c, image: a}]\n", "+  containers: [{name: c, image: b}]\n"] == lines[-2:]
+
+
 def test_diff_of_the_same_file_is_empty(tmp_path: Path, there: Path, say: Spoken) -> None:
     write(there / "web.yaml", POD.format("a"))
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 
 from trikubelet.core.document import json_text, yaml_text
+from trikubelet.core.document.encoding import UTF_16, as_text, encoding_of
 from trikubelet.core.document.record import Document, is_duplicate_key
 from trikubelet.model.faults import Fault
 
-__all__ = ["Document", "is_duplicate_key", "parse_documents"]
+__all__ = ["Document", "as_text", "is_duplicate_key", "parse_documents"]
 
 _JSON = re.compile(r"\s*\{\s*[\"}]")
 _JSON_NAME = ".json"
@@ -24,8 +25,8 @@ _MARKER = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _OTHERS = (
     (b"\x1f\x8b", "this is packed by gzip", "unpack it with gunzip"),
     (b"PK\x03\x04", "this is a zip archive", "unpack it, and take the files out of it"),
-    (b"\xff\xfe", "the text is UTF-16", "save the file as UTF-8"),
-    (b"\xfe\xff", "the text is UTF-16", "save the file as UTF-8"),
+    (b"\xff\xfe\0\0", "the text is UTF-32", "save the file as UTF-8"),
+    (b"\0\0\xfe\xff", "the text is UTF-32", "save the file as UTF-8"),
 )
 """How files begin that people take for manifests."""
 _LOOKED_AT_BYTES_MAX = 4096
@@ -40,13 +41,15 @@ def parse_documents(text: str | bytes, source: str) -> tuple[list[Document], lis
     the last of the values, beside its fault; one with a syntax error is not. Raises nothing.
     """
     octets = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    encoding = encoding_of(octets)
     try:
-        text = octets.decode("utf-8-sig")
+        text = octets.decode(encoding)
     except UnicodeDecodeError as broken:
-        if (problem := _why_no_text(octets)) is not None:
+        if encoding != UTF_16 and (problem := _why_no_text(octets)) is not None:
             return [], [Fault(source, None, "", *problem)]
-        line = octets.count(b"\n", 0, broken.start) + 1
-        return [], [Fault(source, line, "", "the text is not UTF-8", "save the file as UTF-8")]
+        line = as_text(octets[: broken.start]).count("\n") + 1
+        name = encoding.upper().removesuffix("-SIG")
+        return [], [Fault(source, line, "", f"the text is not {name}", "save the file as UTF-8")]
     documents: list[Document] = []
     faults: list[Fault] = []
     if _JSON.match(text) and not _MARKER.search(text):
@@ -63,7 +66,7 @@ def parse_documents(text: str | bytes, source: str) -> tuple[list[Document], lis
 
 
 def _why_no_text(octets: bytes) -> tuple[str, str] | None:
-    """What a file is that was never meant as UTF-8, and what to do; None for one that may be."""
+    """What a file is that is no text of a readable encoding, and what to do; None for one that may be."""
     for magic, problem, remedy in _OTHERS:
         if octets.startswith(magic):
             return problem, remedy

@@ -7,13 +7,12 @@ out its own and nothing else. What a faulty file means for what it gave before i
 
 from __future__ import annotations
 
-import codecs
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from trikubelet.core.document import Document, parse_documents
+from trikubelet.core.document import Document, as_text, parse_documents
 from trikubelet.core.document.shown import shown
 from trikubelet.core.field_path import place_of
 from trikubelet.core.manifest.defaults import with_defaults
@@ -72,8 +71,8 @@ def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> 
     """
     documents, faults = parse_documents(text, source)
     is_blank = not documents and not faults
-    blank = text.removeprefix("\ufeff") if isinstance(text, str) else text.removeprefix(codecs.BOM_UTF8)
-    if not blank.strip():
+    written = text.removeprefix("\ufeff") if isinstance(text, str) else as_text(text)
+    if not written.strip():
         # Not one that is all comments: somebody wrote that, and means it.
         faults = [Fault(source, None, "", "the file is empty", "remove it if its pods shall go")]
     pods: dict[str, Pod] = {}
