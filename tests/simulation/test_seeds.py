@@ -230,13 +230,13 @@ def plant_a_homeless_container(patch: pytest.MonkeyPatch) -> None:
 
 def plant_a_back_off_that_probes_evade(patch: pytest.MonkeyPatch) -> None:
     """What was killed in this very sync has not ended yet, so it is started again at once."""
-    honest = start._last_ended
+    honest = start._ends
 
-    def last_ended(observed: PodObservation, name: str) -> ContainerStatus | None:
+    def ends(observed: PodObservation, name: str) -> list[ContainerStatus]:
         latest = observed.latest(name)
-        return honest(observed, name) if latest is not None and latest.state is ContainerState.EXITED else None
+        return honest(observed, name) if latest is not None and latest.state is ContainerState.EXITED else []
 
-    patch.setattr(start, "_last_ended", last_ended)
+    patch.setattr(start, "_ends", ends)
 
 
 def plant_a_restart_of_all_without_a_pause(patch: pytest.MonkeyPatch) -> None:

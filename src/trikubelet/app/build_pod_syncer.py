@@ -112,7 +112,7 @@ def _build_carry_out(parts: SharedParts, hooks: Hooks, killer: PodKiller, reason
         hooks=hooks,
         killer=killer,
         reasons=reasons,
-        backoffs=CrashBackoffs(rules.backoff, ports.clock),
+        backoffs=CrashBackoffs(rules.backoff, ports.clock, facts.booted_ns),
         paces=paces,
         events=events,
         figures=figures,

@@ -173,6 +173,7 @@ def facts_of(settings: Settings, reading: NodeReading, subordinate_ids: Subordin
         embedded=settings.runtime.endpoint == EMBEDDED,
         # The runtime inside the agent runs everything as the agent's own user then, too.
         may_mount=reading.may_mount or not settings.runtime.inside,
+        booted_ns=reading.booted_ns,
     )
 
 

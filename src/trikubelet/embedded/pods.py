@@ -27,13 +27,13 @@ from trikubelet.embedded.recorder import Recorder
 from trikubelet.embedded.records import (
     CUT_EXIT_CODE,
     CUT_MESSAGE,
-    CUT_REASON,
     Container,
     Sandbox,
     remembered_container,
     remembered_sandbox,
 )
 from trikubelet.embedded.spawning import READ_BYTES, new_id, pipe_in, spawn_piped, what_is_there
+from trikubelet.model.runtime import AGENT_STOPPED
 from trikubelet.model.runtime_errors import InvalidArgument, NotFound, ResourceExhausted, RuntimeFailure, RuntimeTimeout
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ class Pods:
             container.log.close()
         container.reason = "Completed" if code == 0 else "Error"
         if is_cut:
-            container.reason = CUT_REASON
+            container.reason = AGENT_STOPPED
         if is_cut and code == 0:
             # It has not done its work, however politely it ended: the next agent must not take it for completed.
             code, container.message = CUT_EXIT_CODE, CUT_MESSAGE

@@ -152,7 +152,6 @@ class Container:
 
 
 CUT_EXIT_CODE: Final = 143
-CUT_REASON: Final = "AgentStopped"
 CUT_MESSAGE: Final = "The agent stopped while it ran, and it ended with exit code 0"
 UNKNOWN_EXIT_CODE: Final = 137
 UNKNOWN_REASON: Final = "ContainerStatusUnknown"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trikubelet.core.containers.dns import parse_resolv_conf
+from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.host.mounts import is_allowed
 from trikubelet.kit.named_file import read_named
 from trikubelet.model.errors import StartFailed
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 # Documentation addresses (RFC 5737, RFC 3849): never on a local network, so the default route decides.
 _ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 _MEMINFO = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
+_BOOTED = re.compile(r"^btime (\d+)$", re.MULTILINE)
 _GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
 
@@ -54,6 +56,7 @@ def read_node(root: Path = Path("/"), root_dir: Path = Path("/")) -> NodeReading
         and (root / "sys/kernel/security/apparmor").exists(),
         throttle_paths=_throttle_paths(root),
         may_mount=is_allowed(),
+        booted_ns=int(found[1]) * SECOND_NS if (found := _BOOTED.search(_text(root / "proc/stat"))) else 0,
     )
 
 

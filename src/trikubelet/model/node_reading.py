@@ -14,7 +14,8 @@ class NodeReading:
     """One reading of the machine. ``architecture`` is Go's name for it, as Kubernetes writes it; ``huge_pages`` maps a
     page size in bytes to the number of pages reserved; ``disk_bytes`` is the size of the file system the root directory
     lies on; ``apparmor``: the kernel enforces it; ``throttle_paths``: what shows each processor's heat; ``may_mount``:
-    this process may mount file systems."""
+    this process may mount file systems; ``booted_ns``: when the machine started, in nanoseconds since the epoch, 0 for
+    unknown."""
 
     hostname: str
     memory_bytes: int
@@ -31,3 +32,4 @@ class NodeReading:
     throttle_paths: tuple[str, ...] = ()
     huge_pages: Mapping[int, int] = field(default_factory=dict)
     may_mount: bool = True
+    booted_ns: int = 0

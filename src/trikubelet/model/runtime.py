@@ -21,6 +21,9 @@ NO_PROGRAM: Final = "NoProgram"
 """The reason of a container that was made, and of which a start was given up before its program was to run: nothing of
 it runs, nor ever will."""
 
+AGENT_STOPPED: Final = "AgentStopped"
+"""The embedded runtime's reason for a container that ended because the agent stopped."""
+
 Record = TypeVar("Record", "SandboxStatus", "ContainerStatus")
 
 

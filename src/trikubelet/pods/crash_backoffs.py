@@ -2,7 +2,7 @@
 
 How long one waits is ``core.restarts``'s decision; here is what was decided last, until the pod is gone. A container
 that is edited starts over, so a pod may leave any number of them behind: those that were not used for the longest time
-go first.
+go first. For containers that an earlier agent started it is derived from their ends (``core.backoff_history``).
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.core.backoff_history import derived_backoff
+from trikubelet.core.container_hash import is_made_from
 from trikubelet.core.restarts import BackoffEntry, backoff_key, backoff_next, backoff_remaining
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trikubelet.core.restarts import BackoffLimits
     from trikubelet.model.k8s import Container, Pod
+    from trikubelet.model.runtime import ContainerStatus
     from trikubelet.ports import Clock
 
 KEPT_MAX: Final = 10_000
@@ -31,14 +36,28 @@ class Wait:
 
 class CrashBackoffs:
     """Owns the crash back-offs, at most ``kept_max``, and which end of a container was let go, so that its pod starts
-    over: that end has waited. They may be lost, as with the process: the worst is one early restart."""
+    over: that end has waited. They may be lost: the worst is one early restart. ``booted_ns``: when the machine
+    started, in nanoseconds since the epoch."""
 
-    def __init__(self, limits: BackoffLimits, clock: Clock, kept_max: int = KEPT_MAX) -> None:
+    def __init__(self, limits: BackoffLimits, clock: Clock, booted_ns: int = 0, kept_max: int = KEPT_MAX) -> None:
         self._limits = limits
         self._clock = clock
+        self._booted_ns = booted_ns
+        self._began_ns = clock.now_ns()
         self._kept_max = kept_max
         self._entries: OrderedDict[tuple[str, str], BackoffEntry] = OrderedDict()
         self._let_go: dict[tuple[str, str], int] = {}
+
+    def recall(self, pod: Pod, container: Container, ends: Sequence[ContainerStatus]) -> None:
+        """These are the container's ends, the newest first: take over the back-off of an earlier agent, if one started
+        that container. A reboot forgives all crashes, and so does another image, like any other edit."""
+        key, newest = _key(pod, container), ends[0]
+        if key in self._entries or not self._booted_ns < newest.created_at < self._began_ns:
+            return
+        if not is_made_from(container, newest.hash):
+            return
+        if (entry := derived_backoff(ends, self._limits)) is not None:
+            self._keep(key, entry)
 
     def left(self, pod: Pod, container: Container, finished_at: int) -> Wait | None:
         """How long the container that ended then (nanoseconds since the epoch) still waits; None: it may be started."""
@@ -51,8 +70,10 @@ class CrashBackoffs:
     def count(self, pod: Pod, container: Container, finished_at: int) -> None:
         """The container that ended then is started now; the next time it waits longer."""
         key = _key(pod, container)
-        entry = self._entries.get(key)
-        self._entries[key] = backoff_next(entry, finished_at, self._clock.now_ns(), self._limits)
+        self._keep(key, backoff_next(self._entries.get(key), finished_at, self._clock.now_ns(), self._limits))
+
+    def _keep(self, key: tuple[str, str], entry: BackoffEntry) -> None:
+        self._entries[key] = entry
         self._entries.move_to_end(key)
         if len(self._entries) > self._kept_max:
             gone, _ = self._entries.popitem(last=False)

@@ -109,8 +109,8 @@ class ContainerStarter:
         """That container is taken away now: when it has ended the next time, it waits longer."""
         container = next(one for one in all_containers(pod) if one.name == cause)
         self._paces.start_over(pod)
-        if (ended := _last_ended(observed, cause)) is not None:
-            self._backoffs.let_go(pod, container, ended.finished_at)
+        if ends := _ends(observed, cause):
+            self._backoffs.let_go(pod, container, ends[0].finished_at)
 
     def forget(self, uid: str) -> None:
         """This instance of the pod is over: no container of it waits, or backs off."""
@@ -174,8 +174,8 @@ class ContainerStarter:
 
     def _count(self, pod: Pod, container: Container, observed: PodObservation) -> None:
         """It is started again now: the next time it waits longer."""
-        if (ended := _last_ended(observed, container.name)) is not None:
-            self._backoffs.count(pod, container, ended.finished_at)
+        if ends := _ends(observed, container.name):
+            self._backoffs.count(pod, container, ends[0].finished_at)
         else:
             self._backoffs.started_over(pod, container)
 
@@ -191,9 +191,10 @@ class ContainerStarter:
 
     def _confirm_no_back_off(self, pod: Pod, container: Container, observed: PodObservation) -> None:
         """A container that just ended waits. Raises RetryAt."""
-        if (ended := _last_ended(observed, container.name)) is None:
+        if not (ends := _ends(observed, container.name)):
             return
-        wait = self._backoffs.left(pod, container, ended.finished_at)
+        self._backoffs.recall(pod, container, ends)
+        wait = self._backoffs.left(pod, container, ends[0].finished_at)
         if wait is not None:
             name, meta = container.name, pod.metadata
             whose = f"pod={meta.name}_{meta.namespace}({meta.uid})"
@@ -203,7 +204,7 @@ class ContainerStarter:
             raise RetryAt(CRASH_LOOP_BACK_OFF, text, trio.current_time() + wait.left_seconds, name)
 
 
-def _last_ended(observed: PodObservation, name: str) -> ContainerStatus | None:
-    """The container's newest end. Of one that was killed in this very sync, for a probe, the end before counts, as
-    upstream has it."""
-    return next((one for one in observed.history(name) if one.state is ContainerState.EXITED), None)
+def _ends(observed: PodObservation, name: str) -> list[ContainerStatus]:
+    """The container's ends, the newest first. Of one that was killed in this very sync, for a probe, the end before
+    counts, as upstream has it."""
+    return [one for one in observed.history(name) if one.state is ContainerState.EXITED]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import trio
@@ -237,7 +237,8 @@ class Life(trio.abc.Instrument):
         )
         chance = random.Random(self.chance.random())  # noqa: S311 - a simulation's seed
         rules = Rules(self.bounds, LIMITS, PullRules(2))
-        node = build_node(ports, FACTS, rules, SOURCES, chance, described=self.described)
+        facts = replace(FACTS, booted_ns=self.world.booted_ns)
+        node = build_node(ports, facts, rules, SOURCES, chance, described=self.described)
         observer.follow(node)
         self.world.note("== an agent starts")
         self.node, self.observer = node, observer

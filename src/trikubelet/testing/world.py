@@ -96,6 +96,8 @@ class World:
     """The commands run in each container that ever existed, by its id."""
     runs: dict[tuple[str, str], list[Run]] = field(default_factory=dict)
     """The runs of the containers of each name, by the pod's UID and that name, first to last."""
+    booted_ns: int = 0
+    """When the machine started the last time, in nanoseconds since the epoch; 0 until it reboots."""
     _made: int = 0
     _listed_ready_until: dict[str, float] = field(default_factory=dict)
 
@@ -306,6 +308,7 @@ class World:
     def reboot(self) -> None:
         """The machine went down and came back: everything still exists and nothing runs."""
         self.note("the machine reboots")
+        self.booted_ns = self.now_ns() + self._made
         for sandbox_id in list(self.sandboxes):
             self.stop_sandbox(sandbox_id)
 

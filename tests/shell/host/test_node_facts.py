@@ -28,6 +28,7 @@ def machine(tmp_path: Path) -> Path:
         "proc/meminfo",
         "MemTotal:        4194304 kB\nMemFree: 100 kB\nSwapTotal:       1048576 kB\nHugePages_Total: 0\n",
     )
+    _write(tmp_path, "proc/stat", "cpu  1 2 3\nctxt 5\nbtime 1795900000\nprocesses 7\n")
     _write(tmp_path, "proc/sys/kernel/hostname", "Node-A.Example\n")
     _write(tmp_path, "proc/sys/kernel/osrelease", "6.12.1\n")
     _write(tmp_path, "proc/sys/kernel/random/boot_id", "b00t\n")
@@ -45,6 +46,7 @@ def test_a_machine_is_read_from_its_files(machine: Path) -> None:
     assert ("6.12.1", "Some Linux 12") == (reading.kernel, reading.os_image)
     assert ("abc", "b00t", "") == (reading.machine_id, reading.boot_id, reading.system_uuid)
     assert {2 * 1024**2: 16} == reading.huge_pages
+    assert 1795900000 * 10**9 == reading.booted_ns
 
 
 def test_a_kernel_has_apparmor_where_it_says_so_and_shows_it(machine: Path) -> None:

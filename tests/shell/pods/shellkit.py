@@ -129,7 +129,9 @@ class Bench:
             shutdown=self.shutdown,
             ends_unknown_pods=self.ends_unknown_pods,
         )
-        return build_node(ports, self._facts, rules, sources, random.Random(1), spans)
+        return build_node(
+            ports, replace(self._facts, booted_ns=self.world.booted_ns), rules, sources, random.Random(1), spans
+        )
 
     @asynccontextmanager
     async def agent(self, *pods: Pod, sources: Sequence[str] = ("file",)) -> AsyncIterator[Node]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 import trio
 
 from shell.pods.shellkit import Bench, until
 from trikubelet.core.restarts import BackoffLimits
+from trikubelet.node.agent_stop import end_pods
 from trikubelet.pods.crash_backoffs import CrashBackoffs, Wait
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_host import VirtualClock
 
 if TYPE_CHECKING:
-    import pytest
     from trio.testing import MockClock
 
     from trikubelet.model.k8s import Container, Pod
@@ -132,3 +133,73 @@ async def test_a_pod_that_is_gone_is_forgotten(autojump_clock: MockClock, monkey
         node.slots["file"].put(Snapshot((pod("web"),)))
 
         await until(lambda: forgotten == ["uid-crash"])
+
+
+def crash_runs(bench: Bench) -> int:
+    """How often the container was started."""
+    return len(bench.world.runs.get(("uid-crash", "main"), ()))
+
+
+CRASHING = pod("crash", container("main", ["exit", "1", "1"]))
+
+
+@pytest.mark.parametrize("seconds", [10, 33, 100])
+async def test_restarts_of_the_agent_start_a_crashing_container_no_sooner(
+    seconds: int, autojump_clock: MockClock
+) -> None:
+    undisturbed, restarted = Bench(), Bench()
+    async with undisturbed.agent(CRASHING):
+        await trio.sleep(30 * seconds)
+    for _ in range(30):
+        async with restarted.agent(CRASHING):
+            await trio.sleep(seconds)
+
+    assert crash_runs(restarted) <= crash_runs(undisturbed) + 1
+
+
+async def test_a_container_that_an_earlier_agent_started_is_reported_to_back_off(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(CRASHING):
+        await until(lambda: crash_runs(bench) == 4)
+        await until(lambda: not bench.running())
+    async with bench.agent(CRASHING) as node:
+        await until(lambda: node.statuses.get("uid-crash") is not None)
+        status = node.statuses.get("uid-crash")
+        assert status is not None
+        waiting = status.container_statuses[0].state.waiting
+        assert waiting is not None
+        assert ("CrashLoopBackOff", True) == (waiting.reason, "back-off 40s" in waiting.message)
+
+
+async def test_a_reboot_forgives_all_crashes(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(CRASHING):
+        await until(lambda: crash_runs(bench) == 7, 600)
+        await until(lambda: not bench.running())
+    bench.world.reboot()
+    async with bench.agent(CRASHING):
+        await until(lambda: crash_runs(bench) == 8, 5)
+
+
+async def test_another_image_forgives_the_crashes_that_an_earlier_agent_saw(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(CRASHING):
+        await until(lambda: crash_runs(bench) == 7, 600)
+        await until(lambda: not bench.running())
+    mended = pod("crash", container("main", ["exit", "1", "1"], image="app:2"))
+    async with bench.agent(mended):
+        await until(lambda: crash_runs(bench) == 8, 5)
+
+
+async def test_a_container_that_crashed_before_its_agent_stopped_and_ended_its_sandbox_waits(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    async with bench.agent(CRASHING) as node:
+        await until(lambda: crash_runs(bench) == 7, 600)
+        await until(lambda: not bench.running())
+        await end_pods(node.workers, 30, trio.Event())
+    async with bench.agent(CRASHING):
+        await trio.sleep(290)
+        assert 7 == crash_runs(bench)
+        await until(lambda: crash_runs(bench) == 8, 20)

@@ -32,7 +32,8 @@ class NodeFacts:
     ``*``.
     ``in_cluster``: there is a cluster whose DNS pods may expect. ``user_ids`` are for pods with users of their own.
     ``embedded``: pods are processes of the embedded runtime, which does without some of what they may ask for.
-    ``may_mount``: the agent may mount volumes; where not, pods are processes of its own user."""
+    ``may_mount``: the agent may mount volumes; where not, pods are processes of its own user. ``booted_ns``: when the
+    machine started, in nanoseconds since the epoch, 0 for unknown."""
 
     node_name: str
     host_ips: tuple[str, ...] = ()
@@ -64,3 +65,4 @@ class NodeFacts:
     user_ids: IdPool = field(default_factory=IdPool)
     embedded: bool = False
     may_mount: bool = True
+    booted_ns: int = 0
