@@ -53,7 +53,7 @@ def snapshot(*, of_pod: Usage | None = None, of_container: Usage | None = None, 
     layer, logs = FsUsage(AT_NS, 7, 1), FsUsage(AT_NS, 30, 3)
     app = ContainerUsed(
         "app", "c1", "app:1", AT_NS - 5 * SECOND_NS, Used(of_container, 250) if of_container else None,
-        layer, logs, 500, 64 << 20, 512,
+        layer, logs, 500, 64 << 20, 512, FsUsage(AT_NS, 2000, 20),
     )  # fmt: skip
     volumes = (
         VolumeUsed("data", replace(DISK, used_bytes=200), claim="claim"),
@@ -61,7 +61,7 @@ def snapshot(*, of_pod: Usage | None = None, of_container: Usage | None = None, 
     )
     pod = PodUsed(
         "u1", "web", "default", AT_NS - 9 * SECOND_NS, "/kubepods/podu1", Used(of_pod, 300) if of_pod else None,
-        (ETH0,), (app,), volumes,
+        (ETH0,), (app,), volumes, own_files=FsUsage(AT_NS, 10_000, 100),
     )  # fmt: skip
     node = NodeUsed(
         "n1", machine(), 1500, DISK, DISK, DISK, {"pods": Used(usage(50), 900)}, {"/kubepods": usage(50)}, "/dev/sda1"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.podkit import container, pod
+from core.podkit import container, pod, sidecar
 from trikubelet.core.admission.under_pressure import is_kept_out
 from trikubelet.core.eviction import limits, messages
 from trikubelet.core.eviction.observations import has_image_disk, observe
@@ -204,11 +204,22 @@ def asking(name: str, priority: int | None = None, **requests: str) -> k8s.Pod:
     return pod(container("c", resources=resources), meta={"name": name}, priority=priority)
 
 
-def using(bytes_: int = 0, *, layer: int = 0, logs: int = 0, volume: int = 0, processes: int = 0) -> PodUsed:
+def using(
+    bytes_: int = 0,
+    *,
+    layer: int = 0,
+    logs: int = 0,
+    volume: int = 0,
+    processes: int = 0,
+    messages: int = 0,
+    own_files: int = 0,
+) -> PodUsed:
     usage = Usage(1, working_set_bytes=bytes_, processes=processes)
-    one = ContainerUsed("c", "id", "", 0, Used(usage), FsUsage(1, layer, layer), FsUsage(1, logs, logs))
+    files = (FsUsage(1, layer, layer), FsUsage(1, logs, logs))
+    one = ContainerUsed("c", "id", "", 0, Used(usage), *files, messages=FsUsage(1, messages, messages))
     volumes = (VolumeUsed("v", FsUsage(1, volume, volume), is_local=True), VolumeUsed("n", FsUsage(1, 10**12, 10**12)))
-    return PodUsed("u", "p", "ns", 0, containers=(one,), volumes=volumes)
+    own = FsUsage(1, own_files, own_files)
+    return PodUsed("u", "p", "ns", 0, containers=(one,), volumes=volumes, own_files=own)
 
 
 def ranked(signal: str, *candidates: Candidate, image_disk: bool = False) -> list[str]:
@@ -243,6 +254,15 @@ def test_a_disk_ranks_by_what_is_on_it() -> None:
     assert ["local", "layers", "asked"] == ranked(NODEFS, layers, local, asked, image_disk=True)
     assert ["layers", "local", "asked"] == ranked(IMAGEFS, local, layers, asked, image_disk=True)
     assert ["asked", "layers", "local"] == ranked(NODEFS_INODES, local, layers, asked)
+
+
+def test_a_disk_ranks_by_the_files_of_the_pods_own_directory_too() -> None:
+    hosts, messages = Candidate(asking("hosts"), using(own_files=80)), Candidate(asking("messages"), using(messages=90))
+    layers = Candidate(asking("layers"), using(layer=70))
+
+    assert ["messages", "hosts", "layers"] == ranked(NODEFS, layers, hosts, messages)
+    assert ["messages", "hosts", "layers"] == ranked(NODEFS_INODES, layers, hosts, messages)
+    assert ["layers", "hosts", "messages"] == ranked(IMAGEFS, layers, hosts, messages, image_disk=True)
 
 
 def test_a_pod_whose_disk_could_not_be_measured_goes_first_for_the_disk_alone() -> None:
@@ -285,6 +305,11 @@ def limited(**more: Any) -> k8s.Pod:
         (using(layer=60, logs=41), True, limits.POD,
          "Pod ephemeral local storage usage exceeds the total limit of containers 100. "),
         (using(volume=60, logs=40), False, None, None),
+        (using(own_files=101), True, limits.POD,
+         "Pod ephemeral local storage usage exceeds the total limit of containers 100. "),
+        (using(messages=60, own_files=41), True, limits.POD,
+         "Pod ephemeral local storage usage exceeds the total limit of containers 100. "),
+        (using(messages=60, own_files=40), True, None, None),
         (using(volume=0, layer=50, logs=50), False, None, None),
     ],
 )  # fmt: skip
@@ -305,6 +330,22 @@ def test_one_containers_limit_holds_beside_one_without() -> None:
         two, over, image_disk=False
     )
     assert None is limits.violation(two, over, image_disk=True)
+    written = limits.violation(two, using(messages=101), image_disk=True)
+    assert (limits.CONTAINER, 'Container c exceeded its local ephemeral storage limit "100". ') == written
+    assert None is limits.violation(two, using(own_files=101), image_disk=True), "no container's own"
+
+
+def test_a_sidecars_own_limit_is_enforced_and_an_init_containers_counts_in_the_pods_alone() -> None:
+    resources = k8s.ResourceRequirements(limits={"ephemeral-storage": "100"})
+    other = container("d", resources=k8s.ResourceRequirements(limits={"ephemeral-storage": "1000"}))
+    beside = pod(other, init=(sidecar("c", resources=resources),))
+    once = pod(other, init=(container("c", resources=resources),))
+    said = (limits.CONTAINER, 'Container c exceeded its local ephemeral storage limit "100". ')
+
+    assert said == limits.violation(beside, using(layer=101), image_disk=False)
+    assert None is limits.violation(beside, using(layer=100), image_disk=False)
+    assert None is limits.violation(once, using(layer=101), image_disk=False)
+    assert limits.POD == (limits.violation(once, using(layer=1001), image_disk=False) or said)[0]
 
 
 def test_only_pods_with_a_limit_need_to_be_measured() -> None:

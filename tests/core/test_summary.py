@@ -95,8 +95,8 @@ def test_a_pod_is_spelled_out_with_its_volumes_and_what_it_takes_of_the_disk() -
             {**DISK, "usedBytes": 200, "name": "data", "pvcRef": {"name": "claim", "namespace": "default"}},
             {**on_disk, "usedBytes": 100, "inodesUsed": 10, "name": "scratch"},
         ],
-        # the layer, the logs and the volume that is the pod's own; not the one behind a claim
-        "ephemeral-storage": {**on_disk, "usedBytes": 137, "inodesUsed": 14},
+        # the layer, the logs, the messages, the hosts file and the volume that is the pod's own; not the one of a claim
+        "ephemeral-storage": {**on_disk, "usedBytes": 12137, "inodesUsed": 134},
         "process_stats": {"process_count": 9},
     }
     assert wanted == pod

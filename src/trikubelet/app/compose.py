@@ -248,7 +248,14 @@ def _join(
     notes = AgentNotes(settings, identity, report, node, view, images, clock)
     gauges = HostGauges(clock)
     believed_seconds = settings.configuration.volume_stats_agg_period
-    disks = Disks(gauges, node.volumes, settings.pod_logs_dir, clock, believed_seconds)
+    disks = Disks(
+        gauges=gauges,
+        volumes=node.volumes,
+        pods=settings.root_dir / "pods",
+        pod_logs=settings.pod_logs_dir,
+        clock=clock,
+        believed_seconds=believed_seconds,
+    )
     stats = StatsProvider(
         runtime, images, gauges, disks, FileSystems(gauges, settings.root_dir), node.cache, view.pods, facts
     )

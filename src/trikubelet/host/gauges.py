@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.stats import cgroup_files, proc_files
 from trikubelet.host.cgroups import MOUNTINFO, read_hierarchies
-from trikubelet.host.tree_size import tree_size
+from trikubelet.host.tree_size import BLOCK_BYTES, tree_size
 from trikubelet.model.usage import Depth, FsUsage, Interface, NodeGauges, PodGauges, Usage
 
 if TYPE_CHECKING:
@@ -133,6 +133,16 @@ class HostGauges:
         return FsUsage(
             disk.at_ns, used, inodes, disk.available_bytes, disk.capacity_bytes, disk.inodes_free, disk.inodes
         )
+
+    def files(self, path: str) -> FsUsage:
+        """Return what a plain file takes, or the plain files directly in a directory: blocks, as ``du`` counts them. No
+        link is followed. Raises OSError."""
+        found = [os.lstat(path)]
+        if stat.S_ISDIR(found[0].st_mode):
+            with os.scandir(path) as entries:
+                found = [entry.stat(follow_symlinks=False) for entry in entries]
+        plain = [one for one in found if stat.S_ISREG(one.st_mode)]
+        return FsUsage(self._clock.now_ns(), sum(one.st_blocks for one in plain) * BLOCK_BYTES, len(plain))
 
     # ---- cgroups ----
 

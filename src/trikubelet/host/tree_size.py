@@ -42,7 +42,7 @@ STEPS_MAX: Final = 3_000_000
 volume is would depend on how busy the node is."""
 SLICE_STEPS: Final = 5_000
 """What was counted so far is told after so many: some hundredths of a second."""
-_BLOCK_BYTES: Final = 512
+BLOCK_BYTES: Final = 512
 """Of ``st_blocks``, whatever the file system's own blocks are (stat(2))."""
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -96,7 +96,7 @@ class _Tree:
 
     def _totals(self) -> tuple[int, int]:
         blocks = sum(-(-total // names) for names, total in self._blocks.items())
-        return blocks * _BLOCK_BYTES, sum(-(-total // names) for names, total in self._inodes.items())
+        return blocks * BLOCK_BYTES, sum(-(-total // names) for names, total in self._inodes.items())
 
     def _count(self, top: int) -> None:
         self._parts.append(_Part(top, 0, []))

@@ -24,8 +24,9 @@ class Used(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContainerUsed:
-    """A container that runs. ``layer``: what it wrote outside of volumes. ``cpu_shares`` is what it
-    asks for, in the kernel's measure; ``cpu_millis`` and ``memory_limit_bytes`` are its limits, None without."""
+    """A container that runs. ``layer``: what it wrote outside of volumes. ``messages``: its termination message files.
+    ``cpu_shares`` is what it asks for, in the kernel's measure; ``cpu_millis`` and ``memory_limit_bytes`` are its
+    limits, None without."""
 
     name: str
     id: str
@@ -37,6 +38,11 @@ class ContainerUsed:
     cpu_millis: int | None = None
     memory_limit_bytes: int | None = None
     cpu_shares: int = 0
+    messages: FsUsage | None = None
+
+    def local_files(self) -> tuple[FsUsage, ...]:
+        """Return what it has on the node's own disk, outside of volumes and its layer, as far as it was measured."""
+        return tuple(one for one in (self.logs, self.messages) if one is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,8 @@ class PodUsed:
     """A pod of which something runs. ``cgroup``: its cgroup's path, or empty; ``used``: all of it together.
     Without interfaces it is on the node's own network, or they could not be read. ``is_disk_measured``: false while its
     logs and local volumes were never counted to the end, so that they are missing here though they may be large;
-    ``disk_so_far`` is then what was counted of them, at least so much, and None where they cannot be counted."""
+    ``disk_so_far`` is then what was counted of them, at least so much, and None where they cannot be counted.
+    ``own_files``: its hosts file, and the termination message files of its containers that do not run."""
 
     uid: str
     name: str
@@ -70,6 +77,7 @@ class PodUsed:
     volumes: tuple[VolumeUsed, ...] = ()
     is_disk_measured: bool = True
     disk_so_far: FsUsage | None = None
+    own_files: FsUsage | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,6 +242,10 @@ class Gauges(Protocol):
         what is no directory."""
         ...
 
+    def files(self, path: str) -> FsUsage:
+        """The bytes and inodes of a plain file, or of the plain files directly in a directory. Raises OSError."""
+        ...
+
 
 class ContainerLogs(Protocol):
     """The files of containers' logs, while they are written: a log by its path, as the runtime says it, and what was

@@ -8,7 +8,8 @@ A pod's directories on the node's disk and in memory are one piece of work: a co
 then its pod gives its place up to the next, and goes on beside it, in turns with others of the kind. Eviction sees
 meanwhile what was counted so far. Each volume of a server is a piece by itself, since it may hang for ever: then
 nothing is reported of it, and its thread is the only one it gets. Of a volume whose driver reports how full it is the
-driver is asked. Nothing runs while nobody asks. (upstream-behaviour.md §1.23: every minute, and not all pods at once)
+driver is asked. The files of a pod's own directory are measured apart (`own_files`), at every look.
+Nothing runs while nobody asks. (upstream-behaviour.md §1.23: every minute, and not all pods at once)
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from trikubelet.model.csi import DriverFailed
 from trikubelet.model.stats_snapshot import VolumeUsed
 from trikubelet.model.usage import FsUsage
 from trikubelet.stats.disk_pieces import Count, Piece, Record, size
+from trikubelet.stats.own_files import OwnFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,8 +66,18 @@ LOGS, VOLUMES = "logs/", "volumes/"
 class Disks:
     """Owns how full the pods' volumes and logs were found to be. What is not asked for any more is forgotten."""
 
-    def __init__(self, gauges: Gauges, volumes: Volumes, pod_logs: Path, clock: Clock, believed_seconds: float) -> None:
-        """``believed_seconds``: how long a measurement is believed; negative where volumes are never to be measured,
+    def __init__(
+        self,
+        *,
+        gauges: Gauges,
+        volumes: Volumes,
+        pods: Path,
+        pod_logs: Path,
+        clock: Clock,
+        believed_seconds: float,
+    ) -> None:
+        """``pods``: the directory of the pods' directories; ``pod_logs``: of their log directories.
+        ``believed_seconds``: how long a measurement is believed; negative where volumes are never to be measured,
         which is upstream's way to say that."""
         self._clock = clock
         self._with_volumes = believed_seconds >= 0
@@ -73,6 +85,7 @@ class Disks:
         self._gauges = gauges
         self._volumes = volumes
         self._pod_logs = pod_logs
+        self._own_files = OwnFiles(gauges, pods)
         self._local = ThreadPool("disks", LOCAL_THREADS_MAX)
         self._turns = ThreadTurns(TURNS_AT_ONCE)
         self._local_tasks = KeyedTasks(PODS_AT_ONCE, SLOW_SECONDS)
@@ -94,6 +107,7 @@ class Disks:
         """Bring what is known of these pods up to date, as far as that is quickly done. Others are forgotten."""
         new = self._begin(pods)
         with trio.move_on_after(WAIT_SECONDS_MAX):
+            await self._own_files.measure(pods)
             while any(one.is_busy for one in new):
                 await self._news.park()
 
@@ -195,14 +209,15 @@ class Disks:
 
     def of(self, uid: str) -> Disk:
         """What is known of a pod's directories."""
-        pod, record = self._pods.get(uid), self._records.get(uid)
+        pod, record, files = self._pods.get(uid), self._records.get(uid), self._own_files.of(uid)
         if pod is None or record is None:
-            return Disk({}, ())
+            return Disk({}, (), hosts=files.hosts, messages=files.messages)
         found = (record.found or {}).items()
         logs = {name.removeprefix(LOGS): usage for name, usage in found if name.startswith(LOGS)}
         is_measured = record.found is not None
         so_far = None if is_measured or record.has_fault else self._so_far(pod, record)
-        return Disk(logs, tuple(self._volumes_of(pod)), is_measured=is_measured, so_far=so_far)
+        volumes = tuple(self._volumes_of(pod))
+        return Disk(logs, volumes, is_measured, so_far, hosts=files.hosts, messages=files.messages)
 
     def _so_far(self, pod: k8s.Pod, record: Record) -> FsUsage:
         """What was counted of the pod's logs and of its volumes on the node's own disk."""

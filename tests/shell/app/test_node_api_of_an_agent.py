@@ -121,9 +121,9 @@ async def test_a_measurement_is_believed_for_the_time_of_the_configuration(
     believed = []
 
     class Kept(compose.Disks):
-        def __init__(self, *parts: Any) -> None:
-            super().__init__(*parts)
-            believed.append(parts[-1])
+        def __init__(self, **parts: Any) -> None:
+            super().__init__(**parts)
+            believed.append(parts["believed_seconds"])
 
     monkeypatch.setattr(compose, "Disks", Kept)
     async with agent(settings(place, "--standalone", volumeStatsAggPeriod="7s")):

@@ -191,6 +191,23 @@ def test_a_directory_counts_what_is_below_it_once_and_follows_nothing(machine: M
     assert gauges.disk(str(tmp_path)).capacity_bytes == found.capacity_bytes
 
 
+def test_files_count_with_their_blocks_whether_one_or_all_of_a_directory(machine: Machine, tmp_path: Path) -> None:
+    gauges, place = machine.gauges(), tmp_path / "containers"
+    place.mkdir()
+    (place / "0").write_bytes(b"x" * 10_000)
+    (place / "1").write_bytes(b"x" * 100_000)
+    (place / "out").symlink_to(place / "1")
+    (place / "below").mkdir()
+    os.truncate(place / "0", 1 << 30)  # a hole takes no space
+
+    one, both = gauges.files(str(place / "0")), gauges.files(str(place))
+    assert (os.stat(place / "0").st_blocks * 512, 1) == (one.used_bytes, one.inodes_used)
+    assert ((one.used_bytes or 0) + os.stat(place / "1").st_blocks * 512, 2) == (both.used_bytes, both.inodes_used)
+    assert 0 == gauges.files(str(place / "out")).used_bytes
+    with pytest.raises(OSError, match="none"):
+        gauges.files(str(place / "none"))
+
+
 def test_a_disk_is_called_as_its_mount_says(machine: Machine, tmp_path: Path) -> None:
     number = os.stat(tmp_path).st_dev
     assert "" == machine.gauges().device(str(tmp_path))

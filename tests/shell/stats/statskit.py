@@ -65,3 +65,6 @@ class FakeGauges:
         if path not in self.disks:
             raise FileNotFoundError(path)
         return self.disks[path]
+
+    def files(self, path: str) -> FsUsage:
+        return self.directory(path)

@@ -25,6 +25,7 @@ from trikubelet.model.csi import DriverFailed, VolumeStats
 from trikubelet.model.stats_snapshot import VolumeUsed
 from trikubelet.model.usage import FsUsage, PodGauges
 from trikubelet.stats.disks import PODS_AT_ONCE, SLOW_SECONDS, TURNS_AT_ONCE, WAIT_SECONDS_MAX, Disks
+from trikubelet.stats.own_files import BELIEVED_SECONDS as OWN_FILES_BELIEVED_SECONDS
 from trikubelet.testing.memory_host import VirtualClock
 
 if TYPE_CHECKING:
@@ -94,7 +95,14 @@ async def measuring(
     believed_seconds: float = BELIEVED_SECONDS,
     turns: ThreadTurns | None = None,
 ) -> AsyncIterator[Disks]:
-    disks = Disks(of, volumes or Places(), Path("/logs"), VirtualClock(), believed_seconds)
+    disks = Disks(
+        gauges=of,
+        volumes=volumes or Places(),
+        pods=Path("/pods"),
+        pod_logs=Path("/logs"),
+        clock=VirtualClock(),
+        believed_seconds=believed_seconds,
+    )
     disks._turns = turns or ThreadTurns(TURNS_AT_ONCE, hung_seconds=0.01)  # that is real time
     async with trio.open_nursery() as nursery:
         await nursery.start(disks.run)
@@ -125,6 +133,46 @@ async def test_the_logs_of_an_ephemeral_container_are_the_pods_too() -> None:
         await disks.measure([debugged])
 
         assert {"app": LARGE, "debug": SMALL} == disks.of("u1").logs
+
+
+async def test_files_of_the_pods_own_directory_that_containers_can_write_are_counted_at_every_look(
+    mock_clock: MockClock,
+) -> None:
+    of = gauges()
+    of.disks |= {"/pods/u1/etc-hosts": SMALL, "/pods/u1/containers/app": SMALL, "/pods/u1/containers/debug": LARGE}
+    debugged = pod("app", meta={"uid": "u1"}, volumes=VOLUMES, ephemeral=("debug",))
+    async with measuring(of) as disks:
+        await disks.measure([debugged])
+        used = used_of(debugged, disks)
+
+        assert SMALL == used.containers[0].messages
+        assert used.own_files is not None
+        assert (10, 10) == (used.own_files.used_bytes, used.own_files.inodes_used), "the ephemeral one does not run"
+
+        of.disks["/pods/u1/etc-hosts"] = FsUsage(AT_NS, 80, 1)
+        mock_clock.jump(OWN_FILES_BELIEVED_SECONDS + 1)
+        await disks.measure([debugged])
+
+        assert used_of(debugged, disks).own_files == FsUsage(AT_NS, 89, 10)
+        assert 1 == of.asked[LOGS], "directories that may be large are believed for longer"
+
+
+async def test_files_that_hang_delay_one_look_and_take_one_thread(mock_clock: MockClock) -> None:
+    of = gauges()
+    of.held["/pods/u1/etc-hosts"] = held = threading.Event()
+    async with measuring(of) as disks:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(disks.measure, [POD])
+            while not of.asked["/pods/u1/etc-hosts"]:  # a thread takes time of its own
+                await trio.lowlevel.checkpoint()
+            mock_clock.jump(WAIT_SECONDS_MAX + 1)
+        await disks.measure([POD])
+        await disks.counted([POD])
+
+        assert {"app": LARGE} == disks.of("u1").logs
+        assert disks.of("u1").hosts is None
+        assert 1 == of.asked["/pods/u1/etc-hosts"], "one thread is all that hangs"
+        held.set()
 
 
 async def test_what_is_not_there_is_not_reported_and_the_rest_is() -> None:
@@ -184,7 +232,7 @@ async def test_a_negative_period_has_logs_measured_and_volumes_never() -> None:
             await disks.measure([POD])
 
         assert ({"app": LARGE}, ()) == (disks.of("u1").logs, disks.of("u1").volumes)
-        assert {LOGS: 1} == of.asked
+        assert {LOGS: 1, "/pods/u1/etc-hosts": 1, "/pods/u1/containers/app": 1} == of.asked
 
 
 async def test_a_pod_that_has_gone_is_forgotten() -> None:

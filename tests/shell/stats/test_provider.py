@@ -77,7 +77,14 @@ class Bench:
 
     @asynccontextmanager
     async def provider(self) -> AsyncIterator[StatsProvider]:
-        disks = Disks(self.gauges, MemoryVolumes(), Path("/logs"), VirtualClock(), 60.0)
+        disks = Disks(
+            gauges=self.gauges,
+            volumes=MemoryVolumes(),
+            pods=Path("/pods"),
+            pod_logs=Path("/logs"),
+            clock=VirtualClock(),
+            believed_seconds=60.0,
+        )
         async with trio.open_nursery() as nursery:
             await nursery.start(disks.run)
             file_systems = FileSystems(self.gauges, Path("/root"))
@@ -166,7 +173,9 @@ async def test_a_runtime_that_hangs_is_waited_for_once_and_not_for_ever(
     bench = Bench()
     bench.runtime.hangs = True
     async with bench.provider() as provider:
-        provider._disks._local = provider._file_systems._threads = NoThreads()  # type: ignore[assignment]  # virtual time
+        disks = provider._disks
+        disks._local = disks._own_files._threads = NoThreads()  # type: ignore[assignment]  # virtual time
+        provider._file_systems._threads = NoThreads()  # type: ignore[assignment]
         begun = trio.current_time()
         snapshot = await provider.snapshot(depth)
 

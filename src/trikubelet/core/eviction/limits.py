@@ -54,7 +54,8 @@ def _violations(pod: k8s.Pod, used: PodUsed, *, image_disk: bool) -> Iterator[Vi
     if limit_of_pod is not None and (usage_of(used, NODEFS, image_disk=False) or 0) > limit_of_pod:
         shown = shown_bytes(limit_of_pod)
         yield Violation(POD, f"Pod ephemeral local storage usage exceeds the total limit of containers {shown}. ")
-    limits = _limits(pod.spec.containers)  # init containers count in the pod's limit alone
+    sidecars = filter(is_sidecar, pod.spec.init_containers)  # other init containers count in the pod's limit alone
+    limits = _limits((*sidecars, *pod.spec.containers))
     for container in used.containers:
         limit, text = limits.get(container.name, (0, ""))
         if limit and _container_bytes(container, image_disk=image_disk) > limit:
@@ -108,8 +109,8 @@ def _limits(containers: Iterable[k8s.Container]) -> dict[str, tuple[int, str]]:
 
 
 def _container_bytes(container: ContainerUsed, *, image_disk: bool) -> int:
-    measured = [container.logs, *([] if image_disk else [container.layer])]
-    return sum(one.used_bytes or 0 for one in measured if one is not None)
+    layer = [] if image_disk or container.layer is None else [container.layer]
+    return sum(one.used_bytes or 0 for one in (*container.local_files(), *layer))
 
 
 def shown_bytes(amount: int) -> str:

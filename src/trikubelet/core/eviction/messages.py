@@ -92,7 +92,8 @@ def _usage(container: ContainerUsed, resource: str) -> int | None:
     if resource == "memory":
         return container.used.usage.working_set_bytes if container.used is not None else None
     if resource == STORAGE:
-        found = [one.used_bytes for one in (container.layer, container.logs) if one is not None]
+        layer = () if container.layer is None else (container.layer,)
+        found = [one.used_bytes for one in (*layer, *container.local_files())]
         return sum(amount or 0 for amount in found) if found else None
     return None
 

@@ -84,18 +84,21 @@ def _counts(signal: str, *, image_disk: bool) -> tuple[bool, bool]:
 
 
 def _files(used: PodUsed, *, with_layers: bool, with_local: bool) -> Iterator[FsUsage]:
-    """What of the pod is on the disk in question: layers, and with the node's own disk logs and local volumes."""
+    """What of the pod is on the disk in question: layers, and with the node's own disk logs, local volumes and the
+    files of the pod's own directory."""
     for container in used.containers:
         yield from _of_container(container, with_layers=with_layers, with_local=with_local)
     if with_local:
+        if used.own_files is not None:
+            yield used.own_files
         yield from (volume.usage for volume in used.volumes if volume.is_local)
 
 
 def _of_container(container: ContainerUsed, *, with_layers: bool, with_local: bool) -> Iterator[FsUsage]:
     if with_layers and container.layer is not None:
         yield container.layer
-    if with_local and container.logs is not None:
-        yield container.logs
+    if with_local:
+        yield from container.local_files()
 
 
 def _requested(pod: k8s.Pod, signal: str) -> int:

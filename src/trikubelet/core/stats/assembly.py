@@ -7,11 +7,13 @@ container in it is one of which the runtime makes no use, and says nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trikubelet.core.containers.resources import shares
 from trikubelet.core.names import all_containers
 from trikubelet.core.stats.rates import Rate, advanced
+from trikubelet.core.stats.summary import files_total
 from trikubelet.model import quantity
 from trikubelet.model.stats_snapshot import ContainerUsed, NodeUsed, PodUsed, StatsSnapshot, Used
 
@@ -29,12 +31,15 @@ NODE: Final = "node"
 class Disk(NamedTuple):
     """How full a pod's directories are: logs by container, and its volumes. ``is_measured``: false while those on the
     node's disk were never counted to the end, so that they are missing here; ``so_far`` is then what was counted of
-    them, None where counting met a bug."""
+    them, None where counting met a bug. ``hosts``: the managed hosts file; ``messages``: termination message files, by
+    container."""
 
     logs: Mapping[str, FsUsage]
     volumes: tuple[VolumeUsed, ...]
     is_measured: bool = True
     so_far: FsUsage | None = None
+    hosts: FsUsage | None = None
+    messages: Mapping[str, FsUsage] = MappingProxyType({})
 
 
 class PodFound(NamedTuple):
@@ -123,7 +128,7 @@ def _pod(found: PodFound, runtime_stats: Mapping[str, ContainerStats], rates: Ra
                 specs.get(one.name),
                 gauges.containers.get(one.id),
                 runtime_stats.get(one.id),
-                found.disk.logs.get(one.name),
+                found.disk,
                 rates,
             )
             for one in found.seen.running
@@ -131,7 +136,15 @@ def _pod(found: PodFound, runtime_stats: Mapping[str, ContainerStats], rates: Ra
         volumes=found.disk.volumes,
         is_disk_measured=found.disk.is_measured,
         disk_so_far=found.disk.so_far,
+        own_files=files_total(_own_files(found)),
     )
+
+
+def _own_files(found: PodFound) -> list[FsUsage]:
+    """The hosts file, which belongs to no container alone, and the message files of containers that do not run."""
+    running = {one.name for one in found.seen.running}
+    of_ended = [usage for name, usage in found.disk.messages.items() if name not in running]
+    return of_ended if found.disk.hosts is None else [found.disk.hosts, *of_ended]
 
 
 def _container(
@@ -139,7 +152,7 @@ def _container(
     spec: k8s.Container | None,
     usage: Usage | None,
     runtime_stats: ContainerStats | None,
-    logs: FsUsage | None,
+    disk: Disk,
     rates: Rates,
 ) -> ContainerUsed:
     if usage is None and runtime_stats is not None:
@@ -154,7 +167,8 @@ def _container(
         started_ns=seen.started_at,
         used=rates.used(seen.id, usage),
         layer=runtime_stats.layer if runtime_stats is not None else None,
-        logs=logs,
+        logs=disk.logs.get(seen.name),
+        messages=disk.messages.get(seen.name),
         cpu_shares=shares(quantity.milli(wanted["cpu"]) if "cpu" in wanted else 0),
         cpu_millis=quantity.milli(limits["cpu"]) if "cpu" in limits else None,
         memory_limit_bytes=quantity.whole(limits["memory"]) if "memory" in limits else None,

@@ -2,7 +2,8 @@
 
 A pod's figures are its cgroup's, which holds what its sandbox takes too; where it has none that could be read, they are
 the sums of its containers'. Ephemeral storage is what counts against the limit of that name: what containers wrote
-outside of volumes, their logs, and volumes on the node's disk that go with the pod. With Depth.LOAD only processor and
+outside of volumes, their logs, the files of the pod's own directory that they can write, and volumes on the node's disk
+that go with the pod. With Depth.LOAD only processor and
 memory are reported, as upstream has it for ``only_cpu_and_memory``. (upstream-behaviour.md §1.23)
 """
 
@@ -58,6 +59,17 @@ def total(values: Iterable[int | None]) -> int | None:
     """The sum of what is known; None where nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+def files_total(found: Sequence[FsUsage]) -> FsUsage | None:
+    """Bytes and inodes of all of them; None where there are none."""
+    if not found:
+        return None
+    return FsUsage(
+        max(one.at_ns for one in found),
+        total(one.used_bytes for one in found),
+        total(one.inodes_used for one in found),
+    )
 
 
 def _node(node: NodeUsed, depth: Depth) -> api.NodeStats:
@@ -148,16 +160,10 @@ def _on(directory: FsUsage | None, disk: FsUsage | None) -> FsUsage | None:
 
 
 def _ephemeral(pod: PodUsed, disk: FsUsage | None) -> api.FsStats | None:
-    found = [one for container in pod.containers for one in (container.layer, container.logs) if one is not None]
+    found = [one for one in (*(container.layer for container in pod.containers), pod.own_files) if one is not None]
+    found += [one for container in pod.containers for one in container.local_files()]
     found += [volume.usage for volume in pod.volumes if volume.is_local]
-    if not found:
-        return None
-    used = FsUsage(
-        max(one.at_ns for one in found),
-        total(one.used_bytes for one in found),
-        total(one.inodes_used for one in found),
-    )
-    return _fs(_on(used, disk))
+    return _fs(_on(files_total(found), disk))
 
 
 def _cpu(used: Used | None) -> api.CpuStats | None:
