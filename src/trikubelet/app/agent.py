@@ -71,7 +71,8 @@ def run_agent(argv: Sequence[str]) -> int:
         found = compose.find_access(settings)
         with RootLock(settings.root_dir, shares_runtime=settings.shares_runtime), _claimed(settings):
             take_name(sys.argv[0])  # not before the lock is held: other agents look for kubelets that hold none
-            if note := bind_to_runtime(settings.root_dir, settings.runtime.endpoint):
+            takes_over = not settings.standalone or settings.ends_unknown_pods
+            if note := bind_to_runtime(settings.root_dir, settings.runtime.endpoint, takes_over=takes_over):
                 settings = replace(settings, notes=(*settings.notes, note))
             record_start(settings.root_dir, this_start(sys.argv[0], written_again(argv), os.environ))
             return supervise.run(

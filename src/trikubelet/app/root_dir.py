@@ -4,6 +4,11 @@ An agent removes orphans, pods that no manifest has. On the root directory of po
 see, it would remove the volumes and logs of running containers. So an agent that finds such pods does not start. Pods
 of a runtime inside an agent are no such pods: they ended with their agent, and only their directories are left. They
 may move to another runtime, once that answers.
+
+Pods without a record are another node agent's, usually of an upstream kubelet that is stopped. An agent with that
+kubelet's kubeconfig takes its place: the API server says which of them are wanted. A standalone agent cannot know
+that; started by hand on such a node it would end every pod. So it notes their UIDs, and leaves them alone
+(``node.unknown_pods``, docs/decisions/0041).
 """
 
 from __future__ import annotations
@@ -13,9 +18,12 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.app.endpoint import FAKE, INSIDE, RuntimeRecord, why_silent
 from trikubelet.app.paths import RUNTIME_RECORD
+from trikubelet.core.unknown_pods import REMEDY
 from trikubelet.cri.endpoint import connect_failure, endpoint_at, socket_path
+from trikubelet.host.uid_files import UNKNOWN_PODS, put_uids
 from trikubelet.kit.plain_file import open_plain, put_plain
 from trikubelet.model.errors import StartFailed
+from trikubelet.model.names import uid_problem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,21 +32,26 @@ _RECORD_BYTES_MAX: Final = 8 * 1024
 """More than the path of a socket, however it is escaped."""
 
 
-def bind_to_runtime(root_dir: Path, endpoint: str) -> str:
-    """Record that the pods of this root directory run on that runtime. Return a line for the log, or nothing. Raises
-    StartFailed when it holds pods of another one: ours of an earlier start, or, for an in-process runtime, of any
-    agent."""
+def bind_to_runtime(root_dir: Path, endpoint: str, *, takes_over: bool = True) -> str:
+    """Record that the pods of this root directory run on that runtime. Return a line for the log, or nothing.
+    ``takes_over``: pods of another node agent become this one's. Raises StartFailed when it holds pods of another
+    runtime: ours of an earlier start, or, for an in-process runtime, of any agent."""
     try:
         ours = endpoint if endpoint in INSIDE else endpoint_at(socket_path(endpoint))
     except ValueError as error:
         raise StartFailed(f"containerRuntimeEndpoint: {error}") from error
     try:
         known = recorded_runtime(root_dir)
-        if known == ours:  # not written again: on a full disk that would keep out the agent that could evict its filler
-            return ""
-        changes = has_pods(root_dir)
+        changes = known != ours and has_pods(root_dir)
         if changes:
             _refuse(root_dir, known, ours)
+        if takes_over:
+            (root_dir / UNKNOWN_PODS).unlink(missing_ok=True)
+        if known == ours:  # not written again: on a full disk that would keep out the agent that could evict its filler
+            return ""
+        unknown = frozenset[str]() if known or takes_over else _pods_in(root_dir)
+        if unknown:  # before the record, after which they would be ours
+            put_uids(root_dir / UNKNOWN_PODS, unknown)
         put_plain(root_dir / RUNTIME_RECORD, f"{ours}\n".encode(errors="surrogateescape"))
     except OSError as error:
         raise StartFailed(
@@ -46,6 +59,12 @@ def bind_to_runtime(root_dir: Path, endpoint: str) -> str:
         ) from error
     if changes and known in INSIDE:
         return f"The pods in {root_dir} ended with the agent whose runtime was {known} and start anew on {ours}"
+    if unknown:
+        pods = "pod" if len(unknown) == 1 else "pods"
+        return (
+            f"{len(unknown)} {pods} in {root_dir} that another node agent began will be left alone, because no agent "
+            f"of this kind has run there and this one has no kubeconfig ({REMEDY})"
+        )
     return ""
 
 
@@ -100,3 +119,8 @@ def has_pods(root_dir: Path) -> bool:
     """True if directories of pods are there. Raises OSError."""
     pods = root_dir / "pods"
     return pods.is_dir() and bool(os.listdir(pods))
+
+
+def _pods_in(root_dir: Path) -> frozenset[str]:
+    pods = root_dir / "pods"
+    return frozenset(name for name in os.listdir(pods) if not uid_problem(name)) if pods.is_dir() else frozenset()

@@ -14,6 +14,7 @@ from trikubelet.core.relist import Relist
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.endpoint import socket_path
 from trikubelet.cri.runtime import CriRuntime
+from trikubelet.host.uid_files import UNKNOWN_PODS, read_uids
 from trikubelet.kit.unix_socket import connect_unix
 from trikubelet.model.runtime_errors import RuntimeUnavailable
 
@@ -51,4 +52,5 @@ def names_of_unknown(running: Iterable[PodRecord], root_dir: Path) -> list[tuple
     its pods, because a pod's directory is made before its sandbox. Raises OSError."""
     pods = root_dir / "pods"
     known = set(os.listdir(pods)) if pods.is_dir() else set()
+    known -= read_uids(root_dir / UNKNOWN_PODS)
     return [(one.namespace, one.name) for one in running if one.uid not in known]

@@ -1,4 +1,4 @@
-"""The words about pods that run on the runtime and that the agent's root directory does not know."""
+"""The words about pods on the runtime that another node agent began, or that an earlier root directory had."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ NAMED_MAX: Final = 10
 
 
 REMEDY: Final = f"end them with {END_UNKNOWN_PODS} or trikubelet reset"
+
+
+def waits_for_unknown(namespace: str, name: str, uid: str) -> str:
+    """Return why a static pod waits for an unknown pod of its name, with what to do."""
+    return (
+        f"pod {namespace}/{name} with the UID {uid} runs under its name and belongs to another node agent or to an "
+        f"earlier root directory (end that with {END_UNKNOWN_PODS} or trikubelet reset)"
+    )
 
 
 def unknown_pods_message(names: Sequence[tuple[str, str]]) -> str:

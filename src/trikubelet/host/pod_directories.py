@@ -4,7 +4,7 @@
     <root>/pods/<uid>/etc-hosts                          the managed hosts file
     <root>/pods/<uid>/userns, resources, probes, …       what the agent notes of the pod (``model.pod_notes``)
     <root>/allocated_pods_state, actuated_pods_state     upstream's files of all pods (``model.pod_notes.NodeNote``)
-    <root>/removed_pods                                  UIDs whose directory is gone before their logs
+    <root>/removed_pods, unknown_pods                    lists of UIDs (``host.uid_files``)
     <root>/pods/<uid>/volumes/…, volume-subpaths/…       belong to ``volumes``
 
 Nothing here follows a symbolic link when it removes, and nothing is removed while something is mounted below it: a
@@ -23,6 +23,7 @@ from trikubelet.host.directory_scan import directories
 from trikubelet.host.log_ends import end_of
 from trikubelet.host.pod_file_threads import PODS
 from trikubelet.host.removal import remove_unmounted
+from trikubelet.host.uid_files import UNKNOWN_PODS, put_uids, read_uids
 from trikubelet.kit.plain_file import open_plain, put_plain, read_plain
 from trikubelet.kit.private_file import write_privately
 from trikubelet.model.names import uid_problem
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from trikubelet.model.pod_notes import NodeNote, Note
 
 REMOVED_PODS: Final = "removed_pods"
-REMOVED_BYTES_MAX: Final = 1024 * 1024
 POD_MODE, FILE_MODE, TERMINATION_MODE = 0o750, 0o644, 0o666
 
 
@@ -45,7 +45,6 @@ class DiskPodDirectories:
     def __init__(self, root: Path, threads: PodFileThreads) -> None:
         self._root = root
         self._pods = root / "pods"
-        self._removed = root / REMOVED_PODS
         self._threads = threads
         self._pods.mkdir(mode=POD_MODE, parents=True, exist_ok=True)
 
@@ -67,17 +66,22 @@ class DiskPodDirectories:
 
     def removed_pods(self) -> frozenset[str]:
         """Those noted last. What is no UID is left out."""
-        try:
-            with open_plain(str(self._removed)) as file:
-                lines = file.read(REMOVED_BYTES_MAX).decode(errors="replace").split()
-        except FileNotFoundError:
-            return frozenset()
-        return frozenset(line for line in lines if not uid_problem(line))
+        return read_uids(self._root / REMOVED_PODS)
 
     def note_removed(self, uids: Collection[str]) -> None:
-        """Put the file in place atomically, with as many as are ever read."""
-        lines = "".join(f"{uid}\n" for uid in sorted(uids)).encode()
-        put_plain(self._removed, lines[: lines.rfind(b"\n", 0, REMOVED_BYTES_MAX) + 1])
+        """Put the file in place."""
+        put_uids(self._root / REMOVED_PODS, uids)
+
+    def unknown_pods(self) -> frozenset[str]:
+        """Those noted last. What is no UID is left out."""
+        return read_uids(self._root / UNKNOWN_PODS)
+
+    def note_unknown(self, uids: Collection[str]) -> None:
+        """Put the file in place, or remove it once it would be empty."""
+        if uids:
+            put_uids(self._root / UNKNOWN_PODS, uids)
+        else:
+            (self._root / UNKNOWN_PODS).unlink(missing_ok=True)
 
     def _uids(self) -> frozenset[str]:
         return frozenset(name for name in directories(self._pods) if not uid_problem(name))

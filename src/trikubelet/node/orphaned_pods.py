@@ -98,7 +98,6 @@ class OrphanedPodCleanup:
                 log.warning("Cannot %s, will try again: %s", _LOOKING, error)
             return
         self._failure_log.works_again(_LOOKING)
-        self._workers.known.learn(directories)
         self.removed, self._removed_since = self._removed_since, 0
         self._tear_down.keep(directories - cgroups)  # a cgroup that was removed is here again
         gone = {uid for uid in directories | cgroups if self._may_go(uid)}

@@ -20,6 +20,7 @@ from trikubelet.core.unknown_pods import UNKNOWN_PODS, unknown_pods_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from trikubelet.core.relist import PodRecord
     from trikubelet.model.bounds import Bounds
@@ -32,8 +33,8 @@ log = logging.getLogger(__name__)
 
 
 class UnknownPods:
-    """Owns which unknown pods were reported last, so that each set of them is reported once, and which pods of this
-    node have no directory any more and perhaps containers or logs."""
+    """Owns which unknown pods were reported last, so that each set of them is reported once, which pods of this node
+    have no directory any more and perhaps containers or logs, and which pods have one that another agent made."""
 
     def __init__(
         self,
@@ -54,29 +55,39 @@ class UnknownPods:
         self._node = node
         self._reported: frozenset[str] = frozenset()
         self._disk_problem = ""
+        self._has_read = False
         self._removed: set[str] = set()
+        self._foreign: frozenset[str] = frozenset()
         self._prune_at = 0.0
 
     async def look(self) -> None:
         """Read once which pods the root directory has; later forget pods of which nothing is left. A disk that does not
         answer is asked again at the next call; until it answers no pod is an orphan."""
         try:
-            if not self._known.has_looked:
-                on_disk = await self._files.pods_on_disk()
-                self._removed |= self._files.removed_pods()
-                self._known.learn(on_disk | self._removed)
+            if not self._has_read:
+                await self._read()
         except OSError as error:
             problem = error.strerror or str(error)
             if problem != self._disk_problem:
                 log.warning("Cannot read which pods this node has, so orphaned pods may stay: %s", problem)
             self._disk_problem = problem
-        if self._known.has_looked and trio.current_time() >= self._prune_at:
+            return
+        # A pod that is wanted here, too, was adopted: from now on an agent that starts anew knows it by its directory.
+        self._note_foreign({uid for uid in self._foreign if uid not in self._known})
+        if trio.current_time() >= self._prune_at:
             with suppress(OSError):  # garbage collection reports a disk that does not answer
                 await self._prune()
 
+    async def _read(self) -> None:
+        on_disk = await self._files.pods_on_disk()
+        self._removed |= self._files.removed_pods()
+        self._foreign = self._files.unknown_pods()
+        self._known.learn((on_disk - self._foreign) | self._removed)
+        self._has_read = True
+
     async def _prune(self) -> None:
-        """Forget removed pods of which the runtime and the logs have nothing any more, and then, once there are many,
-        known pods of which nothing is left."""
+        """Forget pods of which the runtime, the logs and the disk have nothing any more: those that were removed, those
+        of another agent, and then, once there are many, those that are known."""
         self._prune_at = trio.current_time() + self._bounds.garbage_period_seconds
         if self._removed:
             logs = set(map(uid_of_log_directory, await self._files.log_directories()))
@@ -84,9 +95,17 @@ class UnknownPods:
             if left != self._removed:
                 self._removed = left
                 self._files.note_removed(left)
-        if self._known.are_many:
+        if self._foreign or self._known.are_many:
             on_disk = await self._files.pods_on_disk()
-            self._known.forget_all_but({*on_disk, *self._removed, *self._runtime_pods.uids(), *self._workers.uids})
+            self._note_foreign({uid for uid in self._foreign if uid in on_disk or self._runtime_pods.may_have(uid)})
+            if self._known.are_many:
+                self._known.forget_all_but({*on_disk, *self._removed, *self._runtime_pods.uids(), *self._workers.uids})
+
+    def _note_foreign(self, left: AbstractSet[str]) -> None:
+        if left != self._foreign:
+            with suppress(OSError):  # on a full disk the next call tries again
+                self._files.note_unknown(left)
+                self._foreign = frozenset(left)
 
     def note_removal(self, uid: str) -> None:
         """The pod's directory is about to go, which was the evidence that the pod is this node's. Until its ended

@@ -11,7 +11,8 @@ So what runs under a UID is of one name for as long as it runs, whichever agent 
 runs under its name besides (``pods.static_turns``). That holds from one life of the agent to the next, which upstream's
 does not: what a manifest brought that was edited while no agent lived is an orphan (``core.orphans``), and it is first
 in line before anybody knows it. Nobody of that name has a turn before the runtime was listed, nor while an orphan of it
-runs; housekeeping stops that, or begins with it.
+runs; housekeeping stops that, or begins with it. A pod of the name that another node agent began is not stopped
+(``pods.known_uids``), so a static pod may wait for it until an operator ends it; otherwise the pod would run twice.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.names import is_same_pod, namespaced_name, object_ref
 from trikubelet.core.orphans import awaited_by, has_another_name
+from trikubelet.core.unknown_pods import waits_for_unknown
 from trikubelet.pods.static_turns import StaticTurns
 
 if TYPE_CHECKING:
@@ -114,6 +116,8 @@ class EarlierInstances:
             return f"its UID is that of pod {object_ref(worker.pod)}, which has not ended"
         if not self.turns.waits(worker) or not self._runtime_pods.has_listed:
             return ""
+        if unknown := self._unknown_namesakes(worker):
+            return waits_for_unknown(unknown[0].namespace, unknown[0].name, unknown[0].uid)
         first = self.turns.first(worker)
         which = "what an earlier agent began" if first is worker else f"the pod of UID {first.pod.metadata.uid}"
         return f"{which} under its name has not ended"
@@ -124,17 +128,29 @@ class EarlierInstances:
         return self._runtime_pods.is_running(worker.pod.metadata.uid)
 
     def _has_predecessor(self, worker: PodWorker) -> bool:
-        """Whether something of the pod's name runs, or may, that an earlier agent began and nobody looks after yet."""
+        """Whether something of the pod's name runs, or may, that an earlier agent or another one began and that has no
+        worker yet."""
         if not self._runtime_pods.has_listed:
             return True
-        # What is wanted gets a worker of its own. Under the UIDs of those that began before the list may be anything.
+        orphans = [one for one in self._orphans() if not self._is_unknown(one)]
+        awaited = awaited_by(worker.pod, orphans, pod_runs=self._is_running(worker))
+        return bool(awaited or self._unknown_namesakes(worker))
+
+    def _unknown_namesakes(self, worker: PodWorker) -> list[PodRecord]:
+        """The unknown pods of the worker's name, without which its pod would not run twice. A pod that runs as well
+        waits for none of them: an unknown pod may run for ever."""
+        if self._is_running(worker):
+            return []
+        return awaited_by(worker.pod, [one for one in self._orphans() if self._is_unknown(one)], pod_runs=False)
+
+    def _is_unknown(self, record: PodRecord) -> bool:
+        return self._node_uids.has_looked and record.uid not in self._node_uids
+
+    def _orphans(self) -> list[PodRecord]:
+        """What runs without a worker, and gets none as a wanted pod. Under the UIDs of those that began before the list
+        may be anything."""
         known = {*self._workers, *self._wanted} - self._begun_unlisted
-        orphans = [
-            one
-            for one in self._runtime_pods.running(beside=known)
-            if not self._has_worker(one) and (one.uid in self._node_uids or not self._node_uids.has_looked)
-        ]
-        return bool(awaited_by(worker.pod, orphans, pod_runs=self._is_running(worker)))
+        return [one for one in self._runtime_pods.running(beside=known) if not self._has_worker(one)]
 
     def _has_worker(self, record: PodRecord) -> bool:
         """Whether what runs is of a pod that has a worker, by its name, too."""

@@ -3,7 +3,8 @@
 A runtime may hold the pods of another node agent, whose root directory is elsewhere: one that is stopped for a moment,
 or that ran here before. They look like orphans, because no source of this agent wants them, and to end them would cost
 somebody's pods. The evidence that a pod is ours is its directory below the root directory: every agent, upstream's
-too, makes that before the pod's sandbox and removes it after the last container has gone.
+too, makes that before the pod's sandbox and removes it after the last container has gone. No evidence are the
+directories that a standalone agent finds where no agent of ours has been (``app.root_dir``).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class KnownUids:
         """Whether the pods of the root directory are known. Until then nothing is an orphan."""
 
     def learn(self, on_disk: Iterable[str]) -> None:
-        """Add the UIDs that have a directory now. Call this before anything may remove one."""
+        """Add the UIDs that the root directory has. Call this before anything there may be removed."""
         self._known.update(on_disk)
         self.has_looked = True
 

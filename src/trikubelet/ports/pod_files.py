@@ -44,6 +44,15 @@ class PodDirectories(Protocol):
         something, so that the next agent knows them for this node's. Synchronous; raises OSError."""
         ...
 
+    def unknown_pods(self) -> frozenset[str]:
+        """The UIDs that have a directory although another node agent began their pods: those last passed to
+        ``note_unknown``, or noted when an agent started here for the first time. Synchronous; raises OSError."""
+        ...
+
+    def note_unknown(self, uids: Collection[str]) -> None:
+        """Note which of them are still not this node's. Synchronous; raises OSError."""
+        ...
+
 
 class PodNotes(Protocol):
     """What the agent notes of a pod in the pod's directory, for itself after a restart. Synchronous, and not for the

@@ -90,6 +90,7 @@ class MemoryPodFiles:
         self.pods: set[str] = set()
         self.directories: set[str] = set()
         self.removed: frozenset[str] = frozenset()
+        self.unknown: frozenset[str] = frozenset()
 
     # ---- pod directories ----
 
@@ -118,6 +119,14 @@ class MemoryPodFiles:
     def note_removed(self, uids: Collection[str]) -> None:
         """Keep the UIDs."""
         self.removed = frozenset(uids)
+
+    def unknown_pods(self) -> frozenset[str]:
+        """Those noted last; a test may start with some."""
+        return self.unknown
+
+    def note_unknown(self, uids: Collection[str]) -> None:
+        """Keep the UIDs."""
+        self.unknown = frozenset(uids)
 
     async def write_hosts(self, uid: str, content: str) -> str:
         """Keep the hosts file."""

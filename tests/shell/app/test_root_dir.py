@@ -10,6 +10,7 @@ import pytest
 
 from trikubelet.app import root_dir
 from trikubelet.app.root_dir import bind_to_runtime, recorded_runtime, runtime_record
+from trikubelet.host.uid_files import UNKNOWN_PODS, read_uids
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
@@ -124,3 +125,25 @@ def test_the_embedded_runtime_takes_no_pods_of_a_kubelet_and_a_real_one_may_foll
 def test_an_endpoint_that_is_none_says_what_would_be(tmp_path: Path) -> None:
     with pytest.raises(StartFailed, match=r"containerRuntimeEndpoint: .*unix:///"):
         bind_to_runtime(tmp_path, "tcp://127.0.0.1:1")
+
+
+def test_standalone_agent_notes_pods_that_it_finds_without_a_record(tmp_path: Path) -> None:
+    _pod(tmp_path)
+    note = bind_to_runtime(tmp_path, "unix:///run/c.sock", takes_over=False)
+    assert "1 pod in " in note
+    assert "--end-unknown-pods" in note
+    assert {"uid"} == read_uids(tmp_path / UNKNOWN_PODS)
+
+    (tmp_path / "pods" / "ours").mkdir()
+    assert "" == bind_to_runtime(tmp_path, "unix:///run/c.sock", takes_over=False)
+    assert {"uid"} == read_uids(tmp_path / UNKNOWN_PODS)
+
+
+def test_agent_that_takes_a_kubelets_place_takes_its_pods(tmp_path: Path) -> None:
+    _pod(tmp_path)
+    bind_to_runtime(tmp_path, "unix:///run/c.sock", takes_over=False)
+    with pytest.raises(StartFailed):
+        bind_to_runtime(tmp_path, "unix:///run/another.sock")
+    assert {"uid"} == read_uids(tmp_path / UNKNOWN_PODS)
+    assert "" == bind_to_runtime(tmp_path, "unix:///run/c.sock")
+    assert not (tmp_path / UNKNOWN_PODS).exists()

@@ -80,12 +80,85 @@ async def test_wanted_pod_is_adopted_with_an_empty_root_directory(autojump_clock
         assert [] == reports(node)
 
 
-async def test_static_pod_does_not_wait_for_an_unknown_pod_of_its_name(autojump_clock: MockClock) -> None:
+async def test_static_pod_waits_for_an_unknown_pod_of_its_name(autojump_clock: MockClock) -> None:
     bench = await bench_with_foreign_pods("web")
-    async with bench.agent(pod("web", container("ours"), uid="hash2")):
-        await until(lambda: bench.running() == ["main", "ours"])
-        await trio.sleep(60)
-        assert ["main", "ours"] == bench.running()
+    wanted = pod("web", container("ours"), uid="hash2")
+    async with bench.agent(wanted) as node:
+        await trio.sleep(600)
+        assert ["main"] == bench.running()
+        why = node.workers.earlier.waits_because(wanted)
+        assert "pod default/web with the UID uid-web runs under its name" in why
+        assert "--end-unknown-pods or trikubelet reset" in why
+    bench.ends_unknown_pods = True
+    async with bench.agent(wanted):
+        await until(lambda: bench.running() == ["ours"])
+
+
+async def test_static_pod_that_runs_does_not_wait_for_an_unknown_pod_of_its_name(autojump_clock: MockClock) -> None:
+    bench = await bench_with_foreign_pods("web")
+    wanted = pod("web", container("ours"), uid="hash2")
+    bench.ends_unknown_pods = False
+    other = Bench()
+    other.world = bench.world
+    async with other.agent(wanted):
+        await until(lambda: "ours" in other.running())
+    bench.files = MemoryPodFiles()
+    async with bench.agent(wanted) as node:
+        await until(lambda: phase(node, "hash2") == "Running")
+        assert "" == node.workers.earlier.waits_because(wanted)
+
+
+async def bench_with_a_kubelets_disk() -> Bench:
+    """A world in which a kubelet with this root directory began the pod web, and has ended."""
+    bench = careful_bench()
+    async with bench.agent(pod("web")):
+        await until(lambda: bench.running() == ["main"])
+    assert isinstance(bench.files, MemoryPodFiles)
+    bench.files.unknown = frozenset({"uid-web"})
+    return bench
+
+
+async def test_pod_of_a_stopped_kubelet_is_left_alone_at_every_start(autojump_clock: MockClock) -> None:
+    bench = await bench_with_a_kubelets_disk()
+    for _ in range(2):
+        async with bench.agent() as node:
+            await trio.sleep(600)
+            assert (["main"], {"uid-web"}) == (bench.running(), bench.pods_on_disk())
+            assert [unknown_pods_message([("default", "web")])] == reports(node)
+
+
+async def test_directory_of_an_ended_pod_of_a_stopped_kubelet_stays(autojump_clock: MockClock) -> None:
+    bench = await bench_with_a_kubelets_disk()
+    bench.world.sandboxes.clear()
+    bench.world.containers.clear()
+    async with bench.agent():
+        await trio.sleep(600)
+        assert {"uid-web"} == bench.pods_on_disk()
+
+
+async def test_pod_of_a_stopped_kubelet_is_this_nodes_once_it_was_wanted(autojump_clock: MockClock) -> None:
+    bench = await bench_with_a_kubelets_disk()
+    async with bench.agent(pod("web")) as node:
+        await until(lambda: phase(node, "uid-web") == "Running")
+        await until(lambda: not bench.files.unknown_pods())
+    async with bench.agent():
+        await until(lambda: not bench.world.sandboxes and not bench.pods_on_disk())
+
+
+async def test_pods_of_a_stopped_kubelet_end_on_request(autojump_clock: MockClock) -> None:
+    bench = await bench_with_a_kubelets_disk()
+    bench.ends_unknown_pods = True
+    async with bench.agent():
+        await until(lambda: not bench.world.sandboxes and not bench.pods_on_disk())
+        assert not bench.files.unknown_pods()
+
+
+async def test_note_of_removed_pods_is_read_also_where_all_pods_are_known(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    assert isinstance(bench.files, MemoryPodFiles)
+    bench.files.removed = frozenset({"uid-gone"})
+    async with bench.agent():
+        await until(lambda: not bench.files.removed_pods(), 300)
 
 
 async def test_ended_containers_of_an_unknown_pod_stay(autojump_clock: MockClock) -> None:

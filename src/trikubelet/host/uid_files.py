@@ -1,0 +1,37 @@
+"""Lists of pods' UIDs that are noted in the root directory, one UID a line.
+
+    <root>/removed_pods    pods of this node whose directory is gone before their logs
+    <root>/unknown_pods    pods with a directory that another node agent began (docs/decisions/0041)
+
+A container with access to the node's directories may have written there, so nothing of a file is believed but UIDs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.kit.plain_file import open_plain, put_plain
+from trikubelet.model.names import uid_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+UNKNOWN_PODS: Final = "unknown_pods"
+BYTES_MAX: Final = 1024 * 1024
+
+
+def read_uids(path: Path) -> frozenset[str]:
+    """The UIDs that were put there last; none where there is no file. What is no UID is left out. Raises OSError."""
+    try:
+        with open_plain(str(path)) as file:
+            lines = file.read(BYTES_MAX).decode(errors="replace").split()
+    except FileNotFoundError:
+        return frozenset()
+    return frozenset(line for line in lines if not uid_problem(line))
+
+
+def put_uids(path: Path, uids: Collection[str]) -> None:
+    """Put the file in place atomically, with as many UIDs as are ever read. Raises OSError."""
+    lines = "".join(f"{uid}\n" for uid in sorted(uids)).encode()
+    put_plain(path, lines[: lines.rfind(b"\n", 0, BYTES_MAX) + 1])
