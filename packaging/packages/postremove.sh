@@ -47,7 +47,7 @@ is_of_embedded() { # ROOT
 
 # Credentials stay, and what a kubelet has put there.
 remove_own_files() { # ROOT
-    rm -f "$1/trikubelet.lock" "$1/trikubelet.sock" "$1/removed_pods"
+    rm -f "$1/trikubelet.lock" "$1/trikubelet.sock" "$1/removed_pods" "$1/unknown_pods"
     find "$1" -xdev -depth -type d -empty -delete
 }
 

@@ -27,6 +27,7 @@ from trikubelet.cri.channel import open_channel
 from trikubelet.cri.runtime import CriRuntime
 from trikubelet.fake.runtime import Plan, run_fake
 from trikubelet.host.processes import holders_of, processes_named
+from trikubelet.host.uid_files import UNKNOWN_PODS
 from trikubelet.pods.known_uids import KnownUids
 from trikubelet.server.node_view import SOCKET_NAME
 
@@ -156,7 +157,9 @@ async def test_pods_that_the_root_directory_does_not_know_are_named_and_end_or_a
     keeps_unknown: bool, root: Path
 ) -> None:
     bound_to(root, f"unix://{root}/fake.sock")
-    (root / "pods" / "a-pod-long-gone").mkdir(parents=True)
+    for uid in ("a-pod-long-gone", "another-agents"):
+        (root / "pods" / uid).mkdir(parents=True)
+    (root / UNKNOWN_PODS).write_text("another-agents\n")
     line = [sys.executable, "-m", "trikubelet", "reset", f"--root-dir={root}"]
     line += ["--keep-unknown-pods"] if keeps_unknown else []
     line += [*WITHOUT_CGROUPS, f"--config={root}/config.json"]
@@ -183,7 +186,7 @@ async def test_pods_that_the_root_directory_does_not_know_are_named_and_end_or_a
     assert (others if keeps_unknown else []) == left
     named = "3 pods run on the container runtime and not in this root directory: "
     assert (named in done.stderr.decode()) is not keeps_unknown
-    assert [] == os.listdir(root / "pods")
+    assert (["another-agents"] if keeps_unknown else []) == os.listdir(root / "pods")
     assert 0 == main(["reset", f"--root-dir={root}"])  # there is nothing more to end
 
 

@@ -38,6 +38,7 @@ from trikubelet.cli.words.reset import KEEP_UNKNOWN_PODS, parser
 from trikubelet.core.unknown_pods import unknown_pods_end
 from trikubelet.cri.endpoint import connect_failure, socket_path
 from trikubelet.host.pod_directories import REMOVED_PODS
+from trikubelet.host.uid_files import UNKNOWN_PODS, read_uids
 from trikubelet.kit import klog
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed
@@ -210,7 +211,9 @@ def _left(agent: Agent, settings: Settings) -> str:
     listed its pods once nobody knows that it has none: an agent starts without its answer, too."""
     pods, node = settings.root_dir / "pods", agent.node
     ours = filter(node.workers.known.__contains__, node.pleg.uids())
-    uids = {*ours, *(os.listdir(pods) if pods.is_dir() else ())}
+    # An agent that ends unknown pods has forgotten that list; another one leaves their directories alone, too.
+    foreign = frozenset[str]() if settings.ends_unknown_pods else read_uids(settings.root_dir / UNKNOWN_PODS)
+    uids = {*ours, *((set(os.listdir(pods)) if pods.is_dir() else set()) - foreign)}
     left = [f"pods {', '.join(sorted(uids))}"] if uids else []
     if not node.pleg.has_listed:
         left.insert(0, _silent(settings))
