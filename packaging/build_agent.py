@@ -38,7 +38,7 @@ PACKAGE = TOP / "src/trikubelet"
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 TRY = "from trikubelet.core import compiled as c; print(c.BACKEND, c.PROBLEM)"
 REPORT_SECONDS = 10
-"""How often the progress is printed where it is no terminal."""
+"""Seconds between two lines of progress where standard error is no terminal."""
 
 
 def say(text: str) -> None:
@@ -233,7 +233,7 @@ def take_module(wheel: Path) -> None:
 
 
 def _backend() -> str:
-    """What the agent would run on: "rust", or the reason why not."""
+    """Return what the agent would run on: "rust", or the reason why not."""
     environment = os.environ | {"PYTHONPATH": str(TOP / "src")}
     done = subprocess.run([sys.executable, "-c", TRY], capture_output=True, text=True, check=False, env=environment)
     said = (done.stdout or done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]

@@ -36,7 +36,7 @@ class NotUsable(Exception):
 
 @dataclass(frozen=True)
 class Packages:
-    """What apt offers: the package with cargo, and those with rustfmt and clippy."""
+    """The packages that apt offers: the one with cargo, and those with rustfmt and clippy."""
 
     cargo: str
     version: Version
@@ -82,7 +82,8 @@ def find(needed: Version, programs: tuple[str, ...] = ()) -> Path:
 
 
 def _directories() -> list[Path]:
-    """Where a cargo may be: on PATH, then where rustup and Ubuntu's versioned packages install it, newest first."""
+    """Return the places where a cargo may be: on PATH, then where rustup and Ubuntu's versioned packages install it,
+    newest first."""
     on_path = [Path(part) for part in os.environ.get("PATH", os.defpath).split(os.pathsep) if part]
     rustup = Path(os.environ.get("CARGO_HOME") or Path("~/.cargo").expanduser()) / "bin"
     versioned = sorted(ROOT.glob("usr/lib/rust-*/bin"), key=lambda path: parse(path.parent.name), reverse=True)
@@ -107,7 +108,7 @@ def _problem(directory: Path, needed: Version, programs: tuple[str, ...]) -> str
 
 
 def _ask(program: str, path: str) -> str:
-    """What a program answers to --version: its first line, or of an error the reason."""
+    """Return the first line that a program prints for --version, or the reason of an error."""
     try:
         done = subprocess.run(
             [program, "--version"],
@@ -121,7 +122,7 @@ def _ask(program: str, path: str) -> str:
         return f"{type(error).__name__}"
     if done.returncode == 0:
         return next(iter(done.stdout.splitlines()), "")
-    # Of rustup without a toolchain this is a version number, too: that of an example.
+    # rustup without a toolchain prints an example here that contains a version number.
     said = next(iter(done.stderr.splitlines()), f"exit code {done.returncode}")
     return re.sub(r"\d+(?:\.\d+)+", "…", said)
 
@@ -175,7 +176,7 @@ def _apt_cache(*words: str) -> list[str]:
 
 
 def advise(needed: Version, programs: tuple[str, ...] = ()) -> str:
-    """What to do about a missing cargo, in one line. ``programs``: those that are needed besides it, if any."""
+    """Return the remedy for a missing cargo, in one line. ``programs``: those that are needed besides it, if any."""
     sudo = "" if os.geteuid() == 0 else "sudo "
     if packages := choose_packages(needed):
         names = [packages.cargo, *(packages.others if programs else ())]

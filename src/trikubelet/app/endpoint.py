@@ -1,4 +1,5 @@
-"""Which container runtime: the configured one, else the recorded one, else one that answers, else the embedded one.
+"""The choice of the container runtime: the configured one, else the recorded one, else one that answers, else the
+embedded one.
 
     --container-runtime-endpoint=unix:///…   that one, waited for if it is not there yet
     --container-runtime-endpoint=embedded:   the runtime inside the agent

@@ -32,7 +32,7 @@ ROOT_MODE: Final = 0o750
 _WAIT_SECONDS: Final = 1.0
 _LOCK_BYTES_MAX: Final = 64
 _SHARES: Final = "shares its runtime\n"
-"""What the lock's file says of an agent that starts beside others on purpose."""
+"""The line in the lock's file of an agent that starts beside others on purpose."""
 
 
 class RootInUse(StartFailed):

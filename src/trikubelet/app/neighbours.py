@@ -100,8 +100,8 @@ def _endpoint_of(process: int, words: Sequence[str], kubelet: _Kubelet) -> str:
 
 
 def _configuration(process: int, words: Sequence[str], kubelet: _Kubelet) -> Iterator[Mapping[str, object]]:
-    """What the configuration files have that a kubelet reads, in YAML or JSON; k3s has a directory of them, too. Those
-    that cannot be read are left out."""
+    """The content of the configuration files that a kubelet reads, in YAML or JSON; k3s has a directory of them, too.
+    Those that cannot be read are left out."""
     path = _value(words, "--config") or kubelet.configuration
     if not path.startswith("/"):
         return

@@ -68,7 +68,7 @@ class Surroundings:
     environment: Mapping[str, str]
     hostname: str
     root: Path = Path("/")
-    """Where sockets of runtimes are looked for, and the records of root directories."""
+    """The directory in which sockets of runtimes and records of root directories are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +276,7 @@ def _paths(flags: AgentFlags, faults: list[Fault], notes: list[str]) -> list[Pat
 
 
 def _documents(paths: Sequence[Path]) -> tuple[list[Document], list[Fault]]:
-    """What the files say, and what is wrong with their text."""
+    """Return the documents of the files, and the faults of their text."""
     documents: list[Document] = []
     faults: list[Fault] = []
     for path in paths:

@@ -146,7 +146,7 @@ class View:
         return found
 
     def manifests(self) -> Sequence[ManifestNote]:
-        """What each manifest brings, in the order of their sources."""
+        """Return the pods and objects of each manifest, in the order of their sources."""
         return [
             ManifestNote(
                 printable(source),

@@ -81,7 +81,7 @@ class Faults(msgspec.Struct, frozen=True):
 
 
 class Manifests(msgspec.Struct, frozen=True):
-    """What ``/manifests`` answers."""
+    """The answer of ``/manifests``."""
 
     manifests: tuple[ManifestNote, ...]
 
@@ -211,7 +211,7 @@ async def faults(agent: AgentClient) -> tuple[ManifestFault, ...]:
 
 
 async def manifests(agent: AgentClient) -> tuple[ManifestNote, ...]:
-    """What each manifest brings."""
+    """Return the pods and objects of each manifest."""
     return decode(await agent.get("/manifests"), Manifests).manifests
 
 

@@ -83,7 +83,7 @@ def _files_below(path: str, *, recursive: bool) -> Iterator[str]:
 
 
 def _source(path: str) -> str:
-    """What faults call the manifest. A password in a URL is not shown."""
+    """The name of the manifest in faults. A password in a URL is not shown."""
     if is_url(path):
         parts = urlsplit(path)
         return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -1,4 +1,5 @@
-"""What ``apply``, ``diff``, ``delete`` and ``rollback`` share: which directory, and doing all of it or nothing."""
+"""The parts that ``apply``, ``diff``, ``delete`` and ``rollback`` share: which directory, and doing all of it or
+nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which running pod of another kubelet a static pod is, and the pod under that kubelet's UID.
+"""Decides which running pod of another kubelet a static pod is, and returns the pod under that kubelet's UID.
 
 Each kubelet computes the UID of a static pod from the manifest in its own way, so the same file gives another UID here
 than under upstream's. The agent takes the UID of the pod that runs, so that nothing of it is restarted, and upstream's

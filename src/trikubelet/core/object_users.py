@@ -1,4 +1,4 @@
-"""Which ConfigMaps and Secrets a pod reads: by its volumes, its variables and its pulls."""
+"""Finds the ConfigMaps and Secrets that a pod reads: by its volumes, its variables and its pulls."""
 
 from __future__ import annotations
 

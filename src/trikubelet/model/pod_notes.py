@@ -14,7 +14,7 @@ import msgspec
 from trikubelet.model import k8s
 
 NODE_NOTE_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of a note of all pods together."""
+"""Size limit of a note of all pods together."""
 NOTE_BYTES_MAX: Final = 8 * 1024 * 1024
 """Of one note. A pod is no larger than its manifest (4 MiB) or a request to the API (3 MiB), and its notes say twice
 over at most what is in it."""
@@ -39,7 +39,7 @@ class Note(Enum):
 
 
 class NotedLife(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an agent notes of a static pod for the next one: ``start_time`` in RFC 3339 where it counts; and the phase,
+    """The note of a static pod for the next one: ``start_time`` in RFC 3339 where it counts; and the phase,
     with its reason and message, where the pod has ended. Each is empty otherwise."""
 
     start_time: str = ""
@@ -48,17 +48,17 @@ class NotedLife(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
 
     def as_status(self) -> k8s.PodStatus:
-        """What is noted, as a status that says nothing else."""
+        """Return the note as a status that says nothing else."""
         return k8s.PodStatus(phase=self.phase, reason=self.reason, message=self.message, start_time=self.start_time)
 
 
 class NodeNote(Enum):
-    """What is noted of all pods of the node together, in upstream's files of the root directory."""
+    """The notes of all pods of the node together, in upstream's files of the root directory."""
 
     ALLOCATED = "allocated_pods_state"
-    """What they are allocated (``core.resize.checkpoint``)."""
+    """The resources that pods are allocated (``core.resize.checkpoint``)."""
     ACTUATED = "actuated_pods_state"
-    """What their containers were made with."""
+    """The resources that their containers were made with."""
 
 
 def check_size(note: Note, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What pods are allocated, handed to and taken from upstream's kubelet by its own files.
+"""The allocations of pods, handed to and taken from upstream's kubelet by its own files.
 
     start ─► allocated_pods_state, actuated_pods_state ─► Allocations
     each second in which an allocation changed ─► both files, and once more at the end

@@ -48,7 +48,7 @@ class Allocations:
         self._held: dict[str, Allocation] = {}
         self._upstreams: dict[str, Allocation] = {}
         self.version = 0
-        """Which state of the allocations this is."""
+        """The number of changes of the allocations so far."""
         self._noted: set[str] = set()
         # Of those held: a pod, its allocation, and what came of both, since each admission asks it of all the others.
         self._joined: dict[str, tuple[Pod, Allocation, Pod]] = {}
@@ -68,7 +68,7 @@ class Allocations:
                 log.warning("Pod %s: what upstream's kubelet allocated it cannot be taken over: %s", uid, error)
 
     def all(self) -> dict[str, Allocation]:
-        """What every pod is allocated, by UID, with those that are not admitted yet."""
+        """Return the allocation of every pod, by UID, with those that are not admitted yet."""
         return {**self._upstreams, **self._held}
 
     def admit(self, pod: Pod) -> None:
@@ -177,8 +177,8 @@ class Allocations:
         self.version += 1
 
     def _found(self, pod: Pod) -> Allocation | None:
-        """What an earlier agent noted, or else what upstream's kubelet did, which does not say of which generation of
-        the spec that is. Raises OSError and ValueError."""
+        """Return the allocation that an earlier agent noted, or else the one that upstream's kubelet did, which does
+        not say of which generation of the spec that is. Raises OSError and ValueError."""
         found = self._noted_of(pod.metadata.uid)
         if found is not None:
             return found

@@ -1,4 +1,4 @@
-"""What is noted of static pods in their directories: when one with ``activeDeadlineSeconds`` began, and how one ended.
+"""Notes of static pods in their directories: when one with ``activeDeadlineSeconds`` began, and how one ended.
 
 An API server remembers both of its own pods. A runtime does not: after a reboot each pod gets another sandbox, and the
 old one is collected as garbage; and where the disk is full, eviction has the containers of ended pods removed. Without
@@ -36,7 +36,7 @@ class NotedLives:
         self._failure_log = FailureLog()
 
     def of(self, pod: k8s.Pod) -> NotedLife:
-        """What is noted of the pod."""
+        """Return the note of the pod."""
         if not is_static(pod):
             return NOTHING
         uid = pod.metadata.uid

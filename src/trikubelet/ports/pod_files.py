@@ -77,7 +77,7 @@ class PodNotes(Protocol):
         ...
 
     def node_note(self, note: NodeNote) -> bytes:
-        """What was noted of all pods, empty where nothing was. Raises OSError."""
+        """Return the note of all pods, empty if there is none. Raises OSError."""
         ...
 
     async def keep_node_note(self, note: NodeNote, content: bytes) -> None:

@@ -59,7 +59,7 @@ class ObjectNote(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class ManifestNote(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What one manifest brings. ``source`` is its path or URL, ``pods`` are the UIDs of its pods."""
+    """The pods and objects of one manifest. ``source`` is its path or URL, ``pods`` are the UIDs of its pods."""
 
     source: str
     pods: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class NodeView(Protocol):
         ...
 
     def manifests(self) -> Sequence[ManifestNote]:
-        """What each manifest brings, in the order of their sources."""
+        """Return the pods and objects of each manifest, in the order of their sources."""
         ...
 
     def work(self) -> Sequence[PodWork]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FAILED_INSPECTIONS_MAX: Final = 10
-"""Of one pod; PLEG inspects it again about once a second."""
+"""Attempts for one pod; PLEG inspects it again about once a second."""
 LOOK_AGAIN_SECONDS: Final = 1.0
 
 
@@ -106,7 +106,7 @@ class Adoption:
                 return noted, foreign
 
     async def _observe(self, uid: str) -> PodObservation | None:
-        """What the runtime has of the pod, once it was listed; None if it cannot tell."""
+        """Return the runtime's state of the pod, once it was listed; None if it cannot tell."""
         since, problem = -math.inf, ""
         for _ in range(FAILED_INSPECTIONS_MAX):
             try:

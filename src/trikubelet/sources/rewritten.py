@@ -46,7 +46,7 @@ class Rewritten:
         self._lives.pop(path, None)
 
     def lives(self, states: Mapping[str, FileState]) -> dict[str, int]:
-        """How often the manifest of each pod was written again, by UID."""
+        """Return how often the manifest of each pod was written again, by UID."""
         return {
             pod.metadata.uid: life for path, life in self._lives.items() if path in states for pod in states[path].pods
         }

@@ -154,7 +154,7 @@ class MemoryPodFiles:
         self.content.pop(f"/pods/{uid}/{note.value}", None)
 
     def node_note(self, note: NodeNote) -> bytes:
-        """What was noted of all pods."""
+        """Return the note of all pods."""
         return self.content.get(f"/{note.value}", b"")
 
     async def keep_node_note(self, note: NodeNote, content: bytes) -> None:

@@ -46,8 +46,8 @@ async def _asked(args: argparse.Namespace) -> ConfigNote:
 
 
 def _computed(flags: Sequence[str], root_dir: str | None) -> ConfigNote:
-    """What would hold. Prints the warnings that the agent would log at start, on standard error. Raises CommandFailed
-    with every fault of flags and files."""
+    """Return the settings that would hold. Prints the warnings that the agent would log at start, on standard error.
+    Raises CommandFailed with every fault of flags and files."""
     from trikubelet.app.agent_view import config_note  # noqa: PLC0415 - who asks an agent does not wait for it
 
     settings = asking.settings_of(flags, root_dir)

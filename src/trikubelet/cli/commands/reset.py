@@ -75,8 +75,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _root_dir(args: argparse.Namespace, settings: Settings) -> Path:
-    """Where the agent has its pods: one with these settings, or, where those do not say it, the one that the other
-    verbs find. Raises StartFailed and CommandFailed."""
+    """Return the root directory of the agent: of one with these settings, or, where those do not say it, the one that
+    the other verbs find. Raises StartFailed and CommandFailed."""
     if "--root-dir" in settings.flags:
         return settings.root_dir
     if named := settings.configuration.container_runtime_endpoint:
@@ -207,8 +207,8 @@ def _silent(settings: Settings) -> str:
 
 
 def _left(agent: Agent, settings: Settings) -> str:
-    """What there is still of pods that end, as far as that is known, and why no more is, as text. Until the runtime has
-    listed its pods once nobody knows that it has none: an agent starts without its answer, too."""
+    """Return as text what is left of pods that end, as far as that is known, and why no more is known. Until the
+    runtime has listed its pods once nobody knows that it has none: an agent starts without its answer, too."""
     pods, node = settings.root_dir / "pods", agent.node
     ours = filter(node.workers.known.__contains__, node.pleg.uids())
     # An agent that ends unknown pods has forgotten that list; another one leaves their directories alone, too.

@@ -1,4 +1,4 @@
-"""How strictly a configuration file is decoded, and the faults that lenient decoding ignores.
+"""The strictness with which a configuration file is decoded, and the faults that lenient decoding ignores.
 
 A node is upgraded and downgraded with the file that it has. The file may then name a field that the other version does
 not know. Lenient decoding, like upstream's, ignores such a field with a warning; of a key that is given twice the last
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Decoding(Enum):
-    """What an unknown field or a duplicate key is: a warning, or a fault."""
+    """Decides whether an unknown field or a duplicate key is a warning or a fault."""
 
     LENIENT = "lenient"
     STRICT = "strict"
@@ -41,7 +41,7 @@ def sort_faults(found: Iterable[Fault], decoding: Decoding) -> tuple[list[Fault]
 
 
 def _ignored(fault: Fault) -> str:
-    """What lenient decoding makes of the fault; empty for a fault that it does not ignore."""
+    """Return the remedy that lenient decoding prints for the fault; empty for a fault that it does not ignore."""
     if fault.problem == UNKNOWN_FIELD:
         return "it is ignored"
     return "the last value holds" if is_duplicate_key(fault) else ""

@@ -149,8 +149,8 @@ def without_overhead(pod: Pod) -> Pod:
 
 
 def overhead(pod: Pod, facts: NodeFacts) -> LinuxResources:
-    """What running the pod costs in addition to its containers. Nothing, not None, when its class states none: upstream
-    passes it always."""
+    """The cost of running the pod in addition to its containers. Nothing, not None, when its class states none:
+    upstream passes it always."""
     if not pod.spec.overhead:
         return LinuxResources()
     cpu, memory = amount(pod.spec.overhead, "cpu"), amount(pod.spec.overhead, "memory")

@@ -279,7 +279,7 @@ def _unseen(
 
 
 def _was_initialized(pod: k8s.Pod, observed: PodObservation) -> bool:
-    """Whether a regular container was made after all init containers. One that has ended proves it only for the newest
+    """True if a regular container was made after all init containers. One that has ended proves it only for the newest
     sandbox: in the next one they run again."""
     newest = {"", *(sandbox.id for sandbox in observed.sandboxes[:1])}  # "": the runtime named none
     made = [found for one in pod.spec.containers if (found := observed.latest(one.name)) is not None]
@@ -291,7 +291,7 @@ def _was_initialized(pod: k8s.Pod, observed: PodObservation) -> bool:
 
 
 def _must_have_ended(init_container: k8s.Container, facts: ContainerFacts) -> bool:
-    """Whether an init container of which the runtime has nothing has ended well, as its pod is initialized: no end of
+    """True if an init container of which the runtime has nothing has ended well, as its pod is initialized: no end of
     it was seen, and nothing is noted that it waits for."""
     previous = facts.previous.get(init_container.name)
     has_end = previous is not None and _is_over(previous)

@@ -32,7 +32,7 @@ class PodResources(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """What a file has. ``is_own``: this agent wrote it last."""
+    """The content of a file. ``is_own``: this agent wrote it last."""
 
     pods: dict[str, PodResources]
     is_own: bool
@@ -63,21 +63,21 @@ def read(content: bytes) -> Checkpoint:
 
 
 def allocated(allocation: Allocation) -> PodResources:
-    """What the pod is allocated."""
+    """Return the resources that the pod is allocated."""
     return PodResources(allocation.containers, allocation.pod)
 
 
 def actuated(allocation: Allocation, before: PodResources | None = None) -> PodResources:
-    """What the pod's containers were made with; of containers that this agent knows nothing of, what the file had
-    ``before``."""
+    """Return the resources that the pod's containers were made with; of containers that this agent knows nothing of,
+    what the file had ``before``."""
     made = {name: with_amounts(allocation.containers.get(name), one.amounts) for name, one in allocation.made.items()}
     known = (before.container_resources if before is not None else None) or {}
     return PodResources({**known, **made}, allocation.pod_made)
 
 
 def allocation_of_upstream(found: PodResources, before: Allocation | None = None) -> Allocation:
-    """What upstream's kubelet allocated a pod. What its containers were made with the runtime tells; ``before``: what
-    this agent had noted."""
+    """Return the allocation of a pod by upstream's kubelet. What its containers were made with the runtime tells;
+    ``before``: what this agent had noted."""
     return Allocation(
         generation=before.generation if before is not None else 0,
         containers=found.container_resources or {},
