@@ -321,7 +321,7 @@ async def test_in_measuring_a_pods_directories(
 ) -> None:
     gauges = test_disks.gauges()
     gauges.disks["/logs/default_pod_u2/app"] = test_disks.LARGE
-    monkeypatch.setattr(gauges, "directory", breaking(gauges.directory, lambda path, _: path == test_disks.LOGS))
+    monkeypatch.setattr(gauges, "directory", breaking(gauges.directory, lambda path, *_: path == test_disks.LOGS))
     async with test_disks.measuring(gauges) as disks:
         await disks.measure([test_disks.POD, test_disks.pod("app", meta={"uid": "u2"})])
         assert ({}, {"app": test_disks.LARGE}) == (disks.of("u1").logs, disks.of("u2").logs)

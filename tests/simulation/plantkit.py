@@ -21,7 +21,7 @@ LIKELY = {
     "plant_nothing_waits": (0, 1),
     "plant_the_terminating_return": (15, 44),
     "plant_a_hasty_end": (49, 9),
-    "plant_an_impatient_housekeeping": (16, 25),
+    "plant_an_impatient_housekeeping": (3, 10),
     "plant_a_forgotten_count": (0, 1),
     "plant_a_jealous_agent": (1, 16),
     "plant_a_deaf_worker": (21, 22),

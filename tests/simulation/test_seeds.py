@@ -172,6 +172,7 @@ def plant_an_impatient_housekeeping(patch: pytest.MonkeyPatch) -> None:
     async def run(self: Housekeeping, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()
         while True:
+            await self._unknown.look()
             await self.compare()
             self._orphan_cleanup.clean_up()
             await trio.sleep(1)
