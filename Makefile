@@ -235,6 +235,7 @@ lint-pages:
 	$(BIN)/python packaging/contacts.py --check
 	$(BIN)/python packaging/versions.py >/dev/null
 	$(BIN)/python packaging/dead_links.py
+	$(BIN)/python packaging/prose.py
 
 pyz: $(VENV)/.release
 	PATH=$(CURDIR)/$(BIN):$$PATH $(WITH_CARGO) packaging/build-pyz.sh
