@@ -1,7 +1,7 @@
 """From which network a client comes, for who shares something out among clients that have proved nothing.
 
-An IPv4 address is a network of its own, whichever family the socket has. Of an IPv6 address it is the first 64 bits:
-whoever has one address of those can have all the others, too (RFC 4291, 2.5.4).
+An IPv4 address is a network of its own, whichever family the socket has. An IPv6 network is the first 64 bits: the
+owner of one of its addresses can have all the others, too (RFC 4291, 2.5.4).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import trio
 from trikubelet.kit.wide_socket import WideSocket
 
 UNKNOWN: Final = ""
-"""Of a Unix socket, which has no addresses, and of a client that has gone already."""
+"""The network of a Unix socket, which has no addresses, and of a client that has gone already."""
 _HOST_BITS: Final = 64
 
 

@@ -7,7 +7,7 @@
           ├ silence, EOF ─┴─ client gone ─► close
           └ not HTTP, too large ─► 4xx ─► close
 
-While a stream is being sent somebody must listen for the client's end, for the stream may be silent for hours (the
+While a stream is being sent, a task must listen for the client's end, because the stream may be silent for hours (the
 followed log of a quiet container); that is the watcher's job.
 """
 
@@ -80,7 +80,7 @@ class HttpConnection:
             while await self._one():
                 self._h11.start_next_cycle()
         except (*_GONE, trio.TooSlowError):
-            pass  # the client has gone, or does not read; there is nobody to answer
+            pass  # the client has gone, or does not read: no answer can reach it
         except (h11.LocalProtocolError, UnicodeEncodeError):
             log.exception("a handler's response cannot be sent")
         finally:
@@ -155,16 +155,16 @@ class HttpConnection:
             lines += data.count(b"\n")  # if it is not enough for an event, all of it is lines of a head, or of a tail
             self._hold(len(data))
             self._h11.receive_data(data)
-        # What remains are events and PAUSED, which only a client that pipelines during an upgrade could cause.
+        # Only events and PAUSED remain, and only a client that pipelines during an upgrade could cause the latter.
         return event  # type: ignore[return-value]  # h11 types its sentinels as plain classes
 
     def _hold(self, more: int) -> None:
-        """Of what a request takes, until it is answered. Raises NotServed where there is no room."""
+        """Reserve the bytes of a request until it is answered. Raises NotServed where there is no room."""
         if not self._share.hold(self._share.held + more):
             raise NotServed(HTTPStatus.SERVICE_UNAVAILABLE, "too much is being read from others; try again later")
 
     def _forget_request(self) -> None:
-        """What it took is needed no more; what came behind it still is."""
+        """Release the bytes of the request; those that came behind it are still needed."""
         self._share.hold(len(self._h11.trailing_data[0]))
 
     async def _answer(self, request: Request) -> None:
@@ -238,7 +238,7 @@ class HttpConnection:
                 except _GONE:
                     pass
                 except trio.TooSlowError:
-                    log.warning("%s %s: cut, for nobody reads it", request.method, request.path)
+                    log.warning("%s %s: cut: the client does not read it", request.method, request.path)
             nursery.cancel_scope.cancel()
         return ended
 
@@ -248,9 +248,9 @@ class HttpConnection:
         sending.cancel()
 
     async def _gone(self) -> None:
-        """Wait until the client ends its side. What it sends instead is kept for the next request; one who sends more
-        than a few blocks behind a request that is being answered is taken for gone, and one for whose there is no room
-        is let go."""
+        """Wait until the client ends its side. Data that it sends instead is kept for the next request; a client
+        that sends more than a few blocks behind a request that is being answered is taken for gone, and so is one for
+        whose data there is no room."""
         left = _BLOCKS_KEPT_MAX
         with suppress(*_GONE):
             while left and (data := await self._stream.receive_some(_RECEIVE_BYTES)):
@@ -312,13 +312,14 @@ async def _close(body: AsyncIterator[bytes]) -> None:
 
 
 def _wants_upgrade(request: Request) -> bool:
-    """Whether anybody may think so: the header alone is enough for some, though it takes two (``Request.upgrade``)."""
+    """True if an upgrade may be meant: the header alone is enough for some, though it takes two
+    (``Request.upgrade``)."""
     return "upgrade" in request.headers
 
 
 def _answer_fields(response: Response, request: Request) -> list[tuple[bytes, bytes]]:
-    """The headers of an answer. One that refuses another protocol ends the connection: whoever is between the client
-    and us may take it for upgraded, whatever we answer, and pass on as the client's bytes what would be requests to us,
+    """The headers of an answer. One that refuses another protocol ends the connection: a proxy between the client and
+    us may take it for upgraded, whatever we answer, and pass on as the client's bytes what would be requests to us,
     made in the name of that one (CVE-2018-1002105)."""
     fields = _fields(response.headers)
     if not _wants_upgrade(request):

@@ -1,21 +1,21 @@
-"""Who is connected to a server, and who makes room when it is full.
+"""The connections of a server, and which of them is closed when it is full.
 
     comes ─► waits ─► asks ─► admitted ─► waits ─► …
              └────────┬────┘ unauthenticated
                       └ full, and another comes: of the network that has most of these the oldest goes
                         └ there are none: turned away
 
-A connection is *unauthenticated* while it got nothing but refusals. Whoever reaches a port can make a thousand of
-those, at no cost; that must not keep out who may ask. Where a server wants a proof, to ask something is none: a token
-may be made up, and it takes as long as the API server likes to find that out. So there only the handler's word counts
-(``messages.Request.admit``).
+A connection is *unauthenticated* while it got nothing but refusals. Every client that reaches a port can make a
+thousand of those, at no cost; that must not lock out authenticated ones. Where a server wants a proof, to ask something
+is none: a token may be made up, and it takes as long as the API server likes to find that out. So there only the
+handler's word counts (``messages.Request.admit``).
 
-Who goes is not who is silent: a newcomer is silent as long as its handshake takes, and all the others may be asking. It
-is the oldest, whatever it did, so that a newcomer has as long as it takes for a whole server to be filled again; and it
-is one of the network that has most, so that who comes again as soon as it was closed closes its own.
+The one that goes is not the silent one: a newcomer is silent as long as its handshake takes, and all the others may be
+asking. It is the oldest one of the network that has most, whatever it did: so a newcomer has as long as it takes for a
+whole server to be filled again, and a client that comes again as soon as it was closed closes its own.
 
-A refusal costs us little, but a thousand who ask again at once keep the loop busy, and a newcomer would wait for all of
-them at each of its turns. So where many are unauthenticated each of them has to wait before it may ask again.
+A refusal costs us little, but a thousand clients that ask again at once keep the loop busy, and a newcomer would wait
+for all of them at each of its turns. So where many are unauthenticated each of them has to wait before it may ask again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ConnectionSlot:
         needs_proof: bool = False,
         calm_max: int = 0,
     ) -> None:
-        """``queue``: those that may be closed, by networks; ``calm_max``: with no more of them nobody has to pause."""
+        """``queue``: those that may be closed, by networks; ``calm_max``: with no more of them, none has to pause."""
         self._calm_max = calm_max
         self._queue: FairQueue[ConnectionSlot] = FairQueue() if queue is None else queue
         self._needs_proof = needs_proof
@@ -71,7 +71,7 @@ class ConnectionSlot:
 
     @property
     def pause_seconds(self) -> float:
-        """How long it has to wait before its next request is read."""
+        """Return how long it has to wait before its next request is read."""
         is_crowd = self._needs_proof and len(self._queue) > self._calm_max
         return PAUSE_SECONDS if self.is_unauthenticated and is_crowd else 0
 
@@ -81,16 +81,16 @@ class ConnectionSlot:
             self.leaves()
 
     def admit(self, *, for_good: bool) -> None:
-        """Who asks may be answered, and is not closed for others before that has ended; ``for_good``: nor after it."""
+        """Keep the client from being closed for others until its answer has ended; ``for_good``: also after that."""
         self.leaves()
         self.is_unauthenticated &= not for_good
 
     def leaves(self) -> None:
-        """It is closed for nobody, for now or because it is no more."""
+        """From now on it is never closed for another: for now, or because it has ended."""
         self._queue.discard(self.network, self)
 
     def was_answered(self, status: int) -> None:
-        """Who was given anything is authenticated, where no other proof is wanted."""
+        """A client that got any answer is authenticated, unless the server wants another proof."""
         self.is_unauthenticated &= self._needs_proof or status >= HTTPStatus.BAD_REQUEST
 
 
@@ -99,7 +99,7 @@ class ConnectionLimit:
     room."""
 
     def __init__(self, what: str, connections_max: int, *, needs_proof: bool = False) -> None:
-        """``what``: is being served, for the log. ``needs_proof``: the handler says whom it admits."""
+        """``what``: is being served, for the log. ``needs_proof``: the handler reports which clients it admits."""
         self._what = what
         self._connections_max = connections_max
         self._needs_proof = needs_proof
@@ -110,7 +110,7 @@ class ConnectionLimit:
         self.turned_away = 0
 
     def __len__(self) -> int:
-        """How many are connected."""
+        """The number of connections."""
         return len(self._held)
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""What a handler is given and gives back, and the limits it is served under. See ``httpd.server``."""
+"""The request of a handler, its response, and the limits under which it is served. See ``httpd.server``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Admit(Protocol):
 
 
 def _anybody(*, for_good: bool) -> None:
-    """Where nobody counts."""
+    """The admission of a server that does not count its clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,27 +73,27 @@ class Upgrade:
     """The answer to a request that wants another protocol, from its own beginning to the connection's end.
 
     ``converse`` is called with the way to accept. It returns None once it is done with the connection, which is closed
-    then; or, without having accepted, a response, after which it is closed, too: whoever asked for another protocol and
-    does not get it has to connect again."""
+    then; or, without having accepted, a response, after which it is closed, too: a client that asked for another
+    protocol and does not get it has to connect again."""
 
     converse: Callable[[Accept], Awaitable[Response | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """What one client may take."""
+    """The limits of one client."""
 
     connections_max: int = 64
-    """Where nobody makes room (``httpd.connection_limit``), further ones get 503 and are closed; over TLS, and beyond
-    twice as many, they are closed without an answer."""
+    """Where no connection can be closed (``httpd.connection_limit``), further ones get 503 and are closed; over TLS,
+    and beyond twice as many, they are closed without an answer."""
     header_bytes_max: int = 64 * 1024
     """Request line and headers together (431 when exceeded)."""
     body_bytes_max: int = 1024 * 1024
     """A request's body (413 when exceeded)."""
     held_bytes_max: int = 16 * 1024
-    """Of what a connection sends and nobody has answered yet, it may always hold so much."""
+    """A connection may always hold this much of unanswered requests."""
     shared_bytes_max: int = 16 * 1024 * 1024
-    """What all connections together may hold beyond that (503 for who finds no room)."""
+    """The limit of all connections together beyond that (503 for one that finds no room)."""
     handshake_seconds_max: float = 10.0
     """From a connection's beginning to the end of its TLS handshake."""
     idle_seconds_max: float = 90.0
@@ -103,7 +103,7 @@ class HttpLimits:
     send_seconds_max: float = 30.0
     """One write to a client that does not read."""
     stream_seconds_max: float = 4 * 3600.0
-    """One write of a body that comes bit by bit, as a log: its reader may be somebody at a pager, who would take a cut
+    """One write of a body that comes bit by bit, as a log: its reader may be a person at a pager, who would take a cut
     for the end (upstream: 4 h)."""
 
 
@@ -114,7 +114,7 @@ def text(body: str, status: int = HTTPStatus.OK, headers: Mapping[str, str] | No
 
 
 def bare(body: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """Plain text as it is, for whoever passes it on."""
+    """Return plain text as it is, for a caller that passes it on."""
     typed = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff", **(headers or {})}
     return Response(status, typed, body.encode())
 

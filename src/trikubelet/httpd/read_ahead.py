@@ -1,7 +1,7 @@
-"""A stream of which somebody has already read a little more than was for him: the next reader gets that first.
+"""A stream whose first bytes were read already, by the reader before: the next reader gets those first.
 
-Whoever reads the head of an HTTP message may have read what follows it, and after a change of protocol that belongs to
-another one.
+The reader of an HTTP message's head may have read what follows it, and after a change of protocol those bytes belong to
+another reader.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class ReadAhead(trio.abc.Stream):
         self._early = early
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """What was read early, then what comes. Raises what the stream below raises."""
+        """Return the bytes that were read early, then those that come. Raises what the stream below raises."""
         if not self._early:
             return await self._stream.receive_some(max_bytes)
         await trio.lowlevel.checkpoint()

@@ -2,10 +2,10 @@
 
     bytes that came ─► ConnectionShare.hold ─► up to what each may: always
                           ├─ beyond it, out of the RequestByteBudget that all share ─► until the request is answered
-                          └─ nothing left there ─► refused; who asks for little never notices
+                          └─ nothing left there ─► refused; a client with small requests never notices
 
-A thousand clients who have proved nothing yet may each send nearly a megabyte of headers and stop. Nearly every request
-is smaller than what its connection may always hold, so whoever fills the budget keeps only large ones from being read.
+A thousand unauthenticated clients may each send nearly a megabyte of headers and stop. Nearly every request is smaller
+than what its connection may always hold, so a client that fills the budget keeps only large ones from being read.
 """
 
 from __future__ import annotations

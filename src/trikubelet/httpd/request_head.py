@@ -1,12 +1,12 @@
-"""What the head of an HTTP/1.1 request asks for, read so that nobody in front of us can have read it otherwise.
+"""The head of an HTTP/1.1 request, read so that no proxy in front of us can have read it otherwise.
 
     h11.Request ─► request_of ─► messages.Request, without its body
                       └─► NotServed: a status, and why
 
-``h11`` has checked the grammar. What it lets pass although two readers may take it for two things is refused here: two
-ways to say where the body ends, a target that names no path of ours, a protocol that is no HTTP/1. The path is taken
-apart by hand, because ``urlsplit`` finds a host in ``//pods`` and a fragment in ``/pods#x``, and Go neither.
-(RFC 9112, sections 3.2 and 6.1)
+``h11`` has checked the grammar. Requests that it lets pass although two readers may understand them differently are
+refused here: two ways to say where the body ends, a target that names no path of ours, a protocol that is no HTTP/1.
+The path is taken apart by hand, because ``urlsplit`` finds a host in ``//pods`` and a fragment in ``/pods#x``, and Go
+neither. (RFC 9112, sections 3.2 and 6.1)
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def request_of(head: h11.Request, header_bytes_max: int, certificate: Certificat
     if len(path) > PATH_BYTES_MAX or len(query) > QUERY_BYTES_MAX:
         raise NotServed(HTTPStatus.REQUEST_URI_TOO_LONG, "the request's path or query is too long")
     try:
-        # What is no UTF-8 is not replaced: of a command to execute, that would be another command.
+        # Bytes that are no UTF-8 are not replaced: in a command to execute, that would be another command.
         path = unquote(path, errors="strict")
         fields = parse_qsl(query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX, errors="strict")
     except UnicodeDecodeError as wrong:
@@ -76,7 +76,8 @@ def request_of(head: h11.Request, header_bytes_max: int, certificate: Certificat
 
 
 def extra_bytes(request: Request) -> int:
-    """What a request takes in memory beside its bytes, about: each of its fields is some objects of Python's."""
+    """Return about how much memory a request takes in addition to its bytes: each of its fields is some objects of
+    Python's."""
     return FIELD_BYTES * (len(request.headers) + sum(map(len, request.repeated.values())))
 
 

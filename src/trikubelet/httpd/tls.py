@@ -2,7 +2,7 @@
 
     accept ─► the context of this moment ─► [in the connection's own task] handshake ─► who the client proved to be
 
-No handshake is done while accepting, so a client that says nothing delays nobody; its own has a limit.
+No handshake is done while accepting, so a client that sends nothing delays no other; its own has a limit.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class TlsListener(trio.abc.Listener[trio.SSLStream[WideSocket]]):
     """Accepts TLS connections on another listener. ``context`` is asked for each; while there is none, connections are
     closed at once.
 
-    What is read in one step OpenSSL keeps room for as long as the connection lasts. So a step is as long as a record
-    until the connection is known to be a stream (``widen``)."""
+    OpenSSL keeps room for as much as is read in one step for as long as the connection lasts. So a step is as long as a
+    record until the connection is known to be a stream (``widen``)."""
 
     def __init__(self, listener: trio.SocketListener, context: Callable[[], ssl.SSLContext | None]) -> None:
         self._listener = listener
@@ -100,7 +100,7 @@ async def _say_why(stream: trio.SSLStream[Any]) -> None:
 
 
 def _shown(parts: dict[str, Any] | None) -> Certificate | None:
-    """A certificate from Python's reading of it. Of several common names the last counts, as in Go."""
+    """Return a certificate from Python's reading of it. If it has several common names the last counts, as in Go."""
     if not parts:
         return None
     names = [pair for group in parts["subject"] for pair in group]

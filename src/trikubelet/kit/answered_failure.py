@@ -2,4 +2,4 @@
 
 
 class AnsweredFailure(Exception):
-    """What was asked is there and has answered, but not with what it was asked for. Its connection is sound."""
+    """The server is there and has answered, but without a result. The connection is sound."""

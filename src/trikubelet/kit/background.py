@@ -1,4 +1,4 @@
-"""Tasks in the background: begun by whoever has the object, from synchronous code, and held by one task in the tree.
+"""Tasks in the background: begun by any holder of the object, from synchronous code, and held by one task in the tree.
 
 When an agent ends, everything in it is cancelled at once. A task that had been woken just before still makes one step,
 and may want to begin something in a nursery that is closed already. Trio's ``start_soon`` raises then, and the agent
@@ -19,7 +19,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class BackgroundTasks:
-    """Owns the nursery in which they run. What one of them raises ends it, as in any nursery."""
+    """Owns the nursery in which they run. An exception of a task ends it, as in any nursery."""
 
     def __init__(self) -> None:
         self._nursery: trio.Nursery | None = None
@@ -47,7 +47,7 @@ class BackgroundTasks:
         if self._nursery is not None:
             self._nursery.start_soon(task, *arguments)
         else:
-            assert self._is_over, "nobody holds them yet: run was not started"
+            assert self._is_over, "no task holds them yet: run was not started"
 
     def __repr__(self) -> str:
         return f"<BackgroundTasks{' that are over' if self._is_over else ''}>"

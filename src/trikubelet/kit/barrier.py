@@ -6,7 +6,8 @@
 
 A nursery that is cancelled while one of its tasks fails raises both together, which ``except Exception`` does not
 match: the group leaves by the next cancel scope, which keeps the cancellation to itself and lets the error go on, past
-whoever meant to catch it. That is why a barrier is more than an ``except``, and why there is one for all of them.
+the handler that was meant to catch it. That is why a barrier is more than an ``except``, and why there is one for all
+of them.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
 
 
 class InvariantBroken(Exception):
-    """Something that must never be is so. Nobody catches it: the process ends and starts again from the facts."""
+    """A state that must never occur. It is never caught: the process ends and starts again from the facts."""
 
 
 def is_invariant(error: BaseException) -> bool:
-    """Whether an invariant was broken, alone or among others: who keeps errors from others lets it through."""
+    """True if an invariant was broken, alone or among other errors: a handler of errors lets it through."""
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(InvariantBroken) is not None
     return isinstance(error, InvariantBroken)
 
 
 class Barrier:
-    """Keeps what its block raises from whoever is around it. ``fault``: what that was, as passed to ``say``; None where
-    there was nothing. Used once, with ``with``."""
+    """Keeps the exceptions of its block from its surroundings. ``fault``: the one that was raised, as passed to
+    ``say``; None without any. Used once, with ``with``."""
 
     def __init__(self, say: Callable[[Exception], object]) -> None:
         """``say`` is called with the fault at once, also where a cancellation goes on after it. It must not block or
@@ -59,12 +60,12 @@ class Barrier:
 
 
 def message_of(fault: Exception | None) -> str:
-    """What to say of it in one line: its message, or its kind where it has none. Empty where there was nothing."""
+    """Return the fault in one line: its message, or its kind if it has none. Empty without a fault."""
     return "" if fault is None else str(fault) or type(fault).__name__
 
 
 def _parted(error: BaseException) -> tuple[Exception | None, BaseException | None]:
-    """What is a fault in it, and what is none: a cancellation, or an order to the process to end."""
+    """Split it into faults and the rest: a cancellation, or an order to the process to end."""
     if not isinstance(error, BaseExceptionGroup):
         return (error, None) if isinstance(error, Exception) else (None, error)
     faults, rest = error.split(Exception)

@@ -1,4 +1,4 @@
-"""How calls to somebody else went: by name, how many there were, how long they took, how many failed."""
+"""Figures of calls to another component: by name, their number, their duration, and how many failed."""
 
 from __future__ import annotations
 

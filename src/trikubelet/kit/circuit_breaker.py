@@ -1,7 +1,7 @@
 """A circuit breaker before a server: when it may be asked again after it failed, and by how many.
 
 Many things are asked of one server, each with a life of its own. When it fails, each of them backing off by itself is a
-thundering herd that comes back at the same time, and none of them knows what the others have learnt. So whoever owns
+thundering herd that comes back at the same time, and none of them knows what the others have learnt. So the owner of
 such a stream of questions puts one CircuitBreaker before it: the first failure blocks all of them, after a growing
 pause one may try, and its success lets all through again. Synchronous; the caller waits.
 """
@@ -29,17 +29,17 @@ class CircuitBreaker:
 
     @property
     def is_answering(self) -> bool:
-        """Whether the last that is known of the server is that it answers."""
+        """True if the last known state of the server is that it answers."""
         return self._is_answering
 
     @property
     def requests_max(self) -> int:
-        """How many may ask at the same time: one, while nobody knows whether it will answer."""
+        """The number of concurrent requests: one, while it is unknown if the server will answer."""
         return self._requests_max if self._is_answering else 1
 
     @property
     def blocked_until(self) -> float:
-        """Nobody may ask before (Trio's clock, seconds)."""
+        """No request may be sent before this time (Trio's clock, seconds)."""
         return self._blocked_until
 
     def failed(self, after_seconds: float = 0.0) -> None:

@@ -1,7 +1,7 @@
 """Work on the local disk, in threads: a flush may take long on a busy disk, and for ever on one that hangs.
 
-What the event loop waited for, everything would wait for: probes, streams, the lease. So whoever writes something that
-is to be there after a power cut does it here, and has the outcome within a bound.
+Everything waits for what the event loop waits for: probes, streams, the lease. So a caller whose file must survive a
+power cut writes it here, and has the outcome within a bound.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     run(open and list) ─► run(read) ─► run(read) ─► … ─► leave: a thread closes what is open
                              └── hangs: an error, and who waited leaves ─► the step closes, when and if it ends
 
-What is open between two steps belongs to whoever has the turn: a step, or at the end the one that closes. Closing may
-hang as reading does (FUSE is asked at each close), and a file that a thread reads waits to be closed for that thread.
-So the event loop neither closes anything nor waits for it.
+A file that is open between two steps belongs to the holder of the turn: a step, or at the end the one that closes.
+Closing may hang as reading does (FUSE is asked at each close), and a file that a thread reads waits to be closed for
+that thread. So the event loop neither closes anything nor waits for it.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class DiskSteps:
                 self._close_all()
 
     def _take_turn(self) -> bool:
-        """Whether it could be taken."""
+        """True if it could be taken."""
         with self._turn:
             if self._is_taken or self._has_left:
                 return False
@@ -121,7 +121,7 @@ class DiskSteps:
             return True
 
     def _give_turn(self) -> bool:
-        """Whether it was the last one."""
+        """True if it was the last one."""
         with self._turn:
             self._is_taken = False
             return self._has_left

@@ -1,8 +1,8 @@
 """Distribution: how values are spread, in a fixed amount of memory.
 
 Counts how many values fell into each of some buckets, as a Prometheus histogram wants it, without knowing Prometheus:
-whoever measures keeps one, and whoever shows it to somebody spells it out. ``Distributions`` is one for each of some
-names.
+the part that measures keeps one, and the part that answers a scrape spells it out. ``Distributions`` is one for each of
+some names.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Distribution:
 
     @property
     def count(self) -> int:
-        """How many values there were."""
+        """The number of values."""
         return sum(self._counts)
 
     def __repr__(self) -> str:
@@ -49,7 +49,7 @@ class Distribution:
 
 class Distributions(dict[K, Distribution]):
     """Owns the distribution of each key, which begins with its first value: ``spreads[key].add(value)``. Keys are the
-    caller's own, who sees to it that there are only so many."""
+    caller's own, which sees to it that there are only so many."""
 
     def __init__(self, bounds: Sequence[float] = SECONDS) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
 """A cache with expiry: answers that are believed for a while, and one question at a time about each key.
 
     get(key) ─► known and young: the answer
-             └► not known: ask; whoever asks for the same meanwhile waits, and finds the answer
-                └ it fails ─► that caller gets the error, and the next who waits asks
+             └► not known: ask; callers of the same key wait meanwhile, and find the answer
+                └ it fails ─► that caller gets the error, and the next waiting caller asks
 
-For questions whose answers are expensive and asked for by many at once: who a token belongs to, what a user may do.
+For questions whose answers are expensive and asked for by many at once: the user of a token, the rights of a user.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ExpiringCache(Generic[T]):
                 del self._asking[key]
 
     def forget(self, key: Hashable) -> None:
-        """Ask again when the next one wants to know. Who is being answered now is answered."""
+        """Ask again at the next call. Callers that wait for an answer now still get that one."""
         self._answers.pop(key, None)
 
     def _keep(self, key: Hashable, answer: T) -> None:

@@ -1,11 +1,10 @@
-"""FailureLog, rate-limited warnings: what fails again and again for many is said once for each, and once an hour while
-it goes on.
+"""FailureLog, rate-limited warnings: a failure that goes on is logged once for each object, and once an hour.
 
-Whoever has something to complain of asks first, by the name of what he tries to do and not by the error's message:
-these carry numbers and times that are others at each try. What works again is noted here too, so that its next failure
-is said at once. What nobody meets any more is forgotten when its hour is over. And nothing is forgotten before: of
-more than are remembered it is said once that there are others. Whoever looks at all of them in turn would otherwise
-find each just forgotten, and complain of every one at every look.
+A caller asks first, by the name of what it tries to do and not by the error's message: these carry numbers and times
+that differ at each try. Success is noted here too, so that the next failure is logged at once. A failure that no longer
+occurs is forgotten when its hour has passed, and not before: of more failures than are remembered one line reports that
+there are others. A caller that goes through all of them in turn would otherwise find each just forgotten, and complain
+of every one at every look.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class FailureLog:
         self._others = LogRateLimit(silence_seconds)
 
     def may_log(self, what: str) -> bool:
-        """Whether this may be complained of now; then its silence begins."""
+        """True if this may be logged now; then its silence begins."""
         now = trio.current_time()
         while self._silent_until and next(iter(self._silent_until.values())) <= now:
             self._forget_oldest()

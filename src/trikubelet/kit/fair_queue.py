@@ -1,9 +1,10 @@
-"""What waits, by whose it is, so that nobody gets more for having brought more; and places that are given so.
+"""Queues by owner, so that no owner gets more for having brought more; and places that are given out so.
 
     add ─► by owner, in the order it came ─┬─ next_in_turn: of each owner one, in turn
-                                           └─ of_the_largest: the oldest of who has most, where something has to go
+                                           └─ of_the_largest: the oldest of the owner with most, where something has to
+                                           go
 
-Where everybody waits in one line, who brings a thousand makes all others wait for a thousand.
+In a single line, an owner that brings a thousand makes all others wait for a thousand.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """Owns what waits, by owner. What is asked of it takes as many steps as there are owners at most."""
+    """Owns the waiting items, by owner. A call takes as many steps as there are owners at most."""
 
     def __init__(self) -> None:
         self._by_owner: dict[Hashable, dict[T, None]] = {}
@@ -48,7 +49,8 @@ class FairQueue(Generic[T]):
         return True
 
     def next_in_turn(self) -> T | None:
-        """Take out the oldest of the owner whose turn it is, who is the last in turn then; None where there is none."""
+        """Take out the oldest item of the owner whose turn it is, which is the last in turn then; None if there is
+        none."""
         owner = next(iter(self._by_owner), None)
         if owner is None:
             return None
@@ -105,7 +107,7 @@ class FairPlaces:
 
     async def _take(self, owner: Hashable, until: float) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
-        if self._free:  # nobody waits then
+        if self._free:  # no other waits then
             self._free -= 1
             await trio.lowlevel.cancel_shielded_checkpoint()
             return

@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 
 SILENCE_SECONDS: Final = 3600.0
 REMEMBERED_MAX: Final = 1000
-"""Of others nothing is said until there is room (``kit.failure_log``)."""
+"""Faults of further objects are not logged until there is room (``kit.failure_log``)."""
 
 
 class FaultBarriers:
     """Owns which bugs were logged of one task, and how many were met (``count``)."""
 
     def __init__(self, log: logging.Logger, said: str) -> None:
-        """``said``: the line for the log, with ``%s`` for whom it is about: what could not be done, and what comes of
-        that."""
+        """``said``: the line for the log, with ``%s`` for the object: which action failed, and its consequence."""
         self._log = log
         self._said = said
         self._failure_log = FailureLog(SILENCE_SECONDS, REMEMBERED_MAX)

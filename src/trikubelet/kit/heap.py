@@ -1,8 +1,8 @@
-"""What lives long, kept from Python's garbage collector by ``gc.freeze``.
+"""Keeps long-lived objects from Python's garbage collector by ``gc.freeze``.
 
 The collector looks through everything there is whenever a quarter as much is new, in one step that nothing interrupts:
 with the records of 10,000 pods 86 ms, five times while the agent gets to know them and again and again while they
-change. None of that is garbage: records hold no cycles and go when nobody holds them.
+change. None of that is garbage: records hold no cycles and go with their last reference.
 
 So what has outlived one look is set aside, and the next look is only at what came since. A cycle that is set aside
 while it is in use is not found when it no longer is; therefore everything is looked through once in a long while.
@@ -21,7 +21,7 @@ PERIOD_SECONDS: Final = 1.0
 NEW_MIN: Final = 1
 """Times the collector has looked at what is neither new nor old since the last look: some 8,000 objects, or 3 ms."""
 WHOLE_PERIOD_SECONDS: Final = 3600.0
-"""What an hour leaves behind is small, and a step as long as that can be borne once in it."""
+"""The garbage of an hour is small, and a step as long as that can be borne once in it."""
 
 
 async def look_after_heap() -> None:
@@ -36,7 +36,7 @@ async def look_after_heap() -> None:
 
 
 def look_through(*, everything: bool) -> None:
-    """Free the cycles nobody holds, of what came since the last look or of all there is, and set the rest aside."""
+    """Free unreachable cycles, of what came since the last look or of all there is, and set the rest aside."""
     if everything:
         gc.unfreeze()
     gc.collect()

@@ -1,4 +1,4 @@
-"""Keyed tasks: one at a time of each name, so many concurrently, and one that hangs in nobody's way.
+"""Keyed tasks: one at a time of each name, so many concurrently, and one that hangs delays no other.
 
     begin ─► waiting ─► running ─► done: its slot goes to the next
                             └────► hangs: its slot goes to the next at once, it runs on beside it
@@ -39,7 +39,7 @@ class KeyedTasks:
 
     def begin(self, name: str, task: Callable[[], Awaitable[object]]) -> None:
         """Run the task when there is a slot; the newest of a name wins, and one that still waits is never run. Never
-        blocks. What a task raises ends ``run``."""
+        blocks. An exception of a task ends ``run``."""
         self._waiting[name] = task
         self._fill_slots()
 
@@ -54,11 +54,11 @@ class KeyedTasks:
             await self._over.park()
 
     def __contains__(self, name: object) -> bool:
-        """Whether a task of the name runs or waits."""
+        """True if a task of the name runs or waits."""
         return name in self._running or name in self._waiting
 
     def __len__(self) -> int:
-        """How many names have one that runs or waits."""
+        """The number of names with a task that runs or waits."""
         return len(self._running.keys() | self._waiting.keys())
 
     def _fill_slots(self) -> None:

@@ -36,7 +36,7 @@ _LIBRARIES_FROM: Final = 8
 _OWN: Final = "trikubelet"
 DRAIN_SECONDS_MAX: Final = 1.0
 _CHARS_MAX: Final = 16 * 1024
-"""Of one message; nobody reads a longer one, and a log collector cuts it anyway."""
+"""The length of one message; a longer one has no readers, and a log collector cuts it anyway."""
 _ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: "\t", 10: "\\n", 13: "\\r"}
 _ESCAPES_OF_TRACEBACKS: Final = {code: text for code, text in _ESCAPES.items() if code != 10}
 
@@ -66,7 +66,7 @@ class Verbosity:
         return level(max([self.verbosity, *(verbosity for _, verbosity in self._modules)]))
 
     def __call__(self, record: logging.LogRecord) -> bool:
-        """Whether the record passes."""
+        """True if the record passes."""
         if record.levelno >= logging.WARNING:
             return True
         allowed = self._allowed(record)
@@ -153,7 +153,7 @@ class LogHandler(logging.StreamHandler["TextIO | PatientStream"]):
         """Write the record's line. Raises nothing."""
         self._problem = None
         if isinstance(self.stream, PatientStream) and (lost := self.stream.take_lost()):
-            said = f"{lost} lines of the log are lost here: nobody read it"
+            said = f"{lost} lines of the log are lost here: the reader was too slow"
             super().emit(logging.LogRecord(_OWN, logging.WARNING, __file__, 0, said, None, None))
         super().emit(record)
 
@@ -183,7 +183,7 @@ class AcceptFailures(logging.Filter):
         self._limits: defaultdict[str, LogRateLimit] = defaultdict(LogRateLimit)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is to be said, in one line. Called by Trio's thread."""
+        """Return True if it is to be logged, in one line. Called by Trio's thread."""
         record.exc_info = None
         return self._limits[record.getMessage()].may_log()
 
@@ -197,7 +197,7 @@ def install(handler: LogHandler) -> None:
 
 
 def make_patient() -> None:
-    """Have nobody wait for who reads this process's standard error: neither the log nor its last words."""
+    """Let no task wait for the reader of this process's standard error: neither the log nor its last words."""
     with suppress(OSError, ValueError):  # closed, or a test's
         sys.stderr = PatientStream(sys.stderr)  # as much of one as is needed
 

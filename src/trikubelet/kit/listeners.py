@@ -1,9 +1,9 @@
 """Listeners: called in the same step when something happened.
 
-The owner of a fact notifies of it and does not know whom: that is settled where the node's parts are joined. A listener
-marks what it has heard and returns; what is to be done about it, a task of its own does. So none of them waits, and
-none can hold up or break off what the owner was about: a bug in one is logged by its name, and the others are called
-all the same.
+The owner of a fact notifies of it and does not know its listeners: those are settled where the node's parts are joined.
+A listener marks what it has heard and returns; what is to be done about it, a task of its own does. So none of them
+waits, and none can hold up or break off what the owner was about: a bug in one is logged by its name, and the others
+are called all the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A rate limit that keeps what goes on for hours from filling the log: said at once, and then so often and no more.
 
-Whoever has something to say asks first, and says it if it may; nothing is kept for later, since what goes on comes
-again. Each message that is not to hide another has one of its own.
+A caller asks first, and logs if it may; nothing is kept for later, since an ongoing problem comes again. Each message
+that is not to hide another has one of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class LogRateLimit:
         self._silent_until = -math.inf
 
     def may_log(self) -> bool:
-        """Whether it may be said now; then another silence begins."""
+        """True if it may be logged now; then another silence begins."""
         now = trio.current_time()
         if now < self._silent_until:
             return False

@@ -19,7 +19,7 @@ LOOKUPS_MAX: Final = 8
 
 
 class Lookups(trio.abc.HostnameResolver):
-    """What Trio asks for addresses. Numeric addresses never come here."""
+    """The resolver that Trio asks for addresses. Numeric addresses never come here."""
 
     def __init__(self) -> None:
         self._threads = ThreadPool("lookups", LOOKUPS_MAX)

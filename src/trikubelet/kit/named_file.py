@@ -1,7 +1,7 @@
-"""A file that somebody names by hand, and that may therefore be anything: a pipe, a device, another file's size.
+"""A file that an operator names by hand, and that may therefore be anything: a pipe, a device, a file of another size.
 
-What a shell makes of ``<(command)`` is a pipe and read to its end, as any program would. One that nobody writes to
-would be waited for silently, and a device without end be read until no memory is left: both are errors here.
+The pipe that a shell makes of ``<(command)`` is read to its end, as any program would. A pipe without a writer would be
+waited for silently, and a device without end be read until no memory is left: both are errors here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 def read_named(path: Path | str, bytes_max: int = FILE_BYTES_MAX) -> bytes:
-    """All of a file. Raises OSError; EFBIG for what is larger, ENXIO for a pipe that nobody writes to."""
+    """Return all of a file. Raises OSError; EFBIG for one that is larger, ENXIO for a pipe without a writer."""
     with open(path, "rb", opener=_without_waiting) as file:
         os.set_blocking(file.fileno(), True)  # only the opening was not to wait
         octets = file.read(bytes_max + 1)

@@ -18,7 +18,7 @@ def open_files_max() -> int:
 
 def allow_open_files(wanted: int) -> int:
     """Have the kernel allow this process so many open files, or, where it does not, as many as it ever will; how many
-    it may have open now. What was allowed before stays allowed: it is never fewer."""
+    it may have open now. The limit never falls below the one before."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     for soft in (wanted, min(wanted, _count(hard))):  # more than ``hard`` is root's to ask for
         if soft > open_files_max():

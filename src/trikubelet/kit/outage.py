@@ -1,12 +1,12 @@
 """Says in the log that something is away, and that it is back, without filling the log meanwhile.
 
 Several parts may notice the same outage; they share one of these and report every failure and every success to it. The
-first failure is said at once, then one a minute, and the first success after it with how long it took. What comes back
-and goes away again within the minute is said when the minute is over: one part may succeed where another fails. Who is
-waiting before it tries again can be woken when another has succeeded.
+first failure is logged at once, then one a minute, and the first success after it with the duration. An outage that
+comes back within the minute is logged when the minute has passed: one part may succeed where another fails. A part that
+is waiting before it tries again can be woken when another has succeeded.
 
-What was restored from a backup is there, and looks well: it may have nothing to say for long to who knows more than it
-does. Whoever sees that it was set back reports this, too, and those who follow it are told.
+A server that was restored from a backup is there, and looks well: it may have nothing new for long for a client that
+knows more. A part that sees that it was set back reports this, too, and the listeners are notified.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Outage:
     @contextmanager
     def listening(self, listener: Callable[[], None], set_back: Callable[[], None] = lambda: None) -> Iterator[None]:
         """For the length of the block, call a listener, which must not block, whenever something worked after something
-        failed, and another whenever somebody saw that it was set back to an older state."""
+        failed, and another whenever a part saw that it was set back to an older state."""
         mine = object()
         self._listeners[mine], self._set_back_listeners[mine] = listener, set_back
         try:

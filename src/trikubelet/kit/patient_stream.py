@@ -1,4 +1,4 @@
-"""A stream for the log that never waits for whoever reads it.
+"""A stream for the log that never waits for its reader.
 
     write ─► a file, or a pipe that has room ─► written
              └ a terminal, or it has none ─► kept, at most WAITING_BYTES_MAX ─► a thread waits and writes them in order
@@ -59,7 +59,7 @@ class PatientStream:
         while data and (self._is_file or self._ready.poll(0)):
             try:
                 data = data[os.write(self._fd, data if self._is_file else data[:ROOM_BYTES]) :]
-            except BlockingIOError:  # somebody who shares it made it non-blocking
+            except BlockingIOError:  # another process that shares it made it non-blocking
                 break
         return data
 
@@ -103,7 +103,7 @@ class PatientStream:
         return None
 
     def take_lost(self) -> int:
-        """How many texts were lost, as soon as there is room again; each is told once."""
+        """Return how many texts were lost, as soon as there is room again; each is reported once."""
         with self._changed:
             if self._waiting:
                 return 0
@@ -112,8 +112,8 @@ class PatientStream:
 
     @property
     def problem(self) -> str | None:
-        """That nobody reads, while that is so."""
-        return "nobody reads the log: lines are lost" if self._lost else None
+        """A line while the reader does not keep up."""
+        return "the log is not read: lines are lost" if self._lost else None
 
     def drain(self, seconds_max: float) -> None:
         """Wait until everything is written, but no longer than that."""
@@ -128,7 +128,7 @@ class PatientStream:
         return self._fd
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """True if it is a terminal."""
         return self._is_terminal
 
     @property

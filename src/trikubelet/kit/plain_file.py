@@ -3,7 +3,7 @@ the node's directories, say, or damaged.
 
 A pipe without a reader or writer blocks already in ``open``, the event loop or a thread that never returns; a device
 may be read without end, and a file with a hole in it be larger than any memory. So opening never blocks, anything but a
-plain file is an error, whoever reads says how much at most, and what is written anew is a new file.
+plain file is an error, a reader gives a limit, and a file is written anew as a new file.
 
 Some files of the kernel's say that they are plain and have nothing to give for now, ``/proc/kmsg`` is one. Python's
 readers give None for that, which no caller expects; here it is an error like any other.
@@ -44,7 +44,7 @@ def read_plain(path: str | Path, bytes_max: int) -> bytes:
 
 def open_plain_to_append(path: str, mode: int) -> int:
     """The number of an open file to whose end is written; made if need be. Raises OSError as ``open_plain`` does, and
-    ENXIO for a pipe that nobody reads."""
+    ENXIO for a pipe without a reader."""
     return _opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode)
 
 
@@ -72,8 +72,8 @@ def put_plain(path: Path, content: bytes) -> None:
 
 @contextmanager
 def errors_name(path: Path) -> Iterator[None]:
-    """For who makes ``path`` by way of a file beside it, of which nobody has heard, or writes to a full disk, which
-    does not say where: an OSError names ``path``. A directory that is in the way is named itself."""
+    """Name ``path`` in an OSError, for callers that make it by way of a file next to it, which only they know, or that
+    write to a full disk, whose error has no path. A directory that is in the way is named itself."""
     try:
         yield
     except OSError as error:
@@ -115,7 +115,7 @@ def _opened(path: str, flags: int, mode: int = 0) -> int:
 
 
 class _Prompt(io.FileIO):
-    """What a ``BufferedReader`` asks for bytes when it is to read so many."""
+    """The reader below a ``BufferedReader``: it asks for no more bytes than it is to return."""
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         """As any, but for what would have to be waited for. Raises BlockingIOError."""

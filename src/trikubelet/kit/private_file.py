@@ -1,6 +1,6 @@
-"""Files with secrets in them: whole or not there, and for nobody else's eyes.
+"""Files with secrets in them: whole or not there, and readable by their owner alone.
 
-What was put in place is there after a power cut, too: its directory is on the disk before anybody goes on from there.
+A file that was put in place is there after a power cut, too: its directory is on the disk before the caller goes on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def write_privately(path: Path, content: bytes) -> None:
 
 def lay_beside(path: Path, content: bytes) -> Path:
     """The first half of it: all is on the disk, beside where it is to be. Raises OSError, and leaves nothing then."""
-    beside = path.with_name(f".{path.name}.new")  # hidden, so that nobody takes it for what it will be
+    beside = path.with_name(f".{path.name}.new")  # hidden, so that no reader takes it for what it will be
     with errors_name(path):
         clear(beside)
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -2,10 +2,10 @@
 
 A child begins with a copy of every descriptor of this process, and closes all but its own before it is the program.
 Each close is a FLUSH to the file system, and one that never answers it (FUSE) holds the child there, beyond the reach
-of SIGKILL: while somebody reads a file on such a file system, no program starts. Trio's own ``open_process`` waits for
-that whatever is cancelled, in one of the threads that everything else shares; and a system task that called it would
-hold up the end of ``trio.run``. A thread that is abandoned holds up neither, so the agent puts its work down in order
-and on time. (Its own exit closes files, too: the kernel lets no process go that has one open there.)
+of SIGKILL: while a file on such a file system is read, no program starts. Trio's own ``open_process`` waits for that
+whatever is cancelled, in one of the threads that everything else shares; and a system task that called it would hold up
+the end of ``trio.run``. A thread that is abandoned holds up neither, so the agent puts its work down in order and on
+time. (Its own exit closes files, too: the kernel lets no process go that has one open there.)
 
     start_program ─► up in time ─► StartedProcess
                   └► given up   ─► counted as late, until it is up: then killed and reaped by its thread
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 START_SECONDS_MAX: Final = 5.0
 """For a program to be there. It takes milliseconds, but where descriptors cannot be closed."""
 LATE_MAX: Final = 16
-"""Starts that nobody waits for any more. Each is a thread and a child that cannot be killed."""
+"""Abandoned starts. Each is a thread and a child that cannot be killed."""
 END_SECONDS_MAX: Final = 2.0
 """For a program to end after it was signalled."""
 
@@ -48,7 +48,7 @@ class StartHangs(OSError):
 
 class StartedProcess:
     """A program that runs, in a session of its own. Owns its pipes, and a descriptor that tells when it has ended,
-    where there is such a thing: else it is looked for. Whoever has one calls ``end``, once."""
+    where there is such a thing: else it is looked for. Its holder calls ``end``, once."""
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         """Raises OSError where no descriptors are left."""
@@ -85,7 +85,7 @@ class StartedProcess:
 
 
 class ProgramStarts:
-    """Owns the threads in which programs are started, and which starts are late: begun, and nobody waits for them."""
+    """Owns the threads in which programs are started, and which starts are late: begun and abandoned."""
 
     def __init__(self) -> None:
         self._threads = ThreadPool("programs to be started", LATE_MAX)
@@ -122,12 +122,12 @@ class ProgramStarts:
 
     @property
     def late(self) -> int:
-        """How many starts nobody waits for any more, and have not ended."""
+        """The number of abandoned starts that have not ended."""
         return len(self._late)
 
 
 class _Start:
-    """One start, the work of a thread. Who of the two decides whether it is late, has the lock."""
+    """One start, the work of a thread. The holder of the lock decides if it is late."""
 
     def __init__(
         self,
@@ -150,8 +150,8 @@ class _Start:
     def __call__(self) -> subprocess.Popen[bytes]:
         with self._lock:
             if self._given_up:
-                raise StartHangs(errno.ETIMEDOUT, "given up before it began")  # nobody is left to hear this
-            # Who gives up closes its own: another file may have that number by the time the child is there.
+                raise StartHangs(errno.ETIMEDOUT, "given up before it began")  # no caller is left to hear this
+            # The side that gives up closes its own: another file may have that number by the time the child is there.
             stdin = os.dup(self._stdin) if self._stdin >= 0 else self._stdin
             self._begun = True
         try:
@@ -185,7 +185,7 @@ class _Start:
         return popen
 
     def give_up(self) -> subprocess.Popen[bytes] | None:
-        """From now on the thread kills what comes up; what is up already, whoever calls this has to."""
+        """From now on the thread kills a child that comes up; the caller kills the one that is up already."""
         with self._lock:
             self._given_up = True
             if self._begun and self._popen is None:
@@ -207,7 +207,7 @@ def _pidfd(pid: int) -> int | None:
 
 
 def _stream(pipe: IO[bytes] | None) -> trio.lowlevel.FdStream | None:
-    """The same end of the pipe, for Trio."""
+    """Return the same end of the pipe, for Trio."""
     if pipe is None:
         return None
     with pipe:

@@ -1,4 +1,4 @@
-"""Where the processor's time and new memory go, found out for some seconds when somebody asks.
+"""Finds out on request where the processor's time and new memory go, for some seconds.
 
 ``processor`` looks a hundred times a second where Trio's thread is and counts each stack it sees: lines of
 ``outer;inner N``, as flame graph programs read them. ``memory`` has Python note where each block is allocated and says
@@ -31,7 +31,7 @@ LINES_MAX: Final = 100
 
 
 class Profiler:
-    """Owns whether somebody is looking."""
+    """Owns the fact that a profile is being taken."""
 
     def __init__(self) -> None:
         self._threads = ThreadPool("profiles", 1)
@@ -43,12 +43,12 @@ class Profiler:
         try:
             return await self._threads.run(partial(stacks, watched, seconds, ending), "processor")
         finally:
-            ending.set()  # whoever asked may have gone
+            ending.set()  # the client may have gone
 
     async def memory(self, seconds: float) -> str:
-        """What was allocated within so long and is still held, line by line. Raises StillRunning."""
+        """Return the memory that was allocated within so long and is still held, line by line. Raises StillRunning."""
         if tracemalloc.is_tracing():
-            raise StillRunning("memory: somebody is looking at it already")
+            raise StillRunning("memory: another profile is being taken")
         tracemalloc.start()
         try:
             await trio.sleep(seconds)

@@ -1,7 +1,7 @@
-"""Runs a program that answers on its standard output: for so long, keeping so much of what it says, and to its end.
+"""Runs a program that answers on its standard output: for so long, keeping so much of its output, and to its end.
 
-Plugins that make credentials are such programs. What hangs is killed; a child that a program leaves behind and that
-holds its pipes open is not waited for.
+Plugins that make credentials are such programs. A program that hangs is killed; a child that a program leaves behind
+and that holds its pipes open is not waited for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SAID_CHARS_MAX: Final = 1000
 
 
 class ProgramFailed(Exception):
-    """What the program did wrong, as the end of a sentence that begins with its name."""
+    """The program's error, as the end of a sentence that begins with its name."""
 
 
 class NotStarted(ProgramFailed):
@@ -37,7 +37,7 @@ class NotStarted(ProgramFailed):
 async def run_program(
     command: Sequence[str], environment: Mapping[str, str], stdin_bytes: bytes = b"", *, run_seconds_max: float
 ) -> bytes:
-    """What it prints, with ``stdin_bytes`` as its standard input; ``run_seconds_max`` from when it is started, which
+    """Return its output, with ``stdin_bytes`` as its standard input; ``run_seconds_max`` from when it is started, which
     is bounded, too (``kit.process_start``). Raises ProgramFailed, also where it does not end with 0, and NotStarted."""
     said, complained = bytearray(), bytearray()
     process = await _begun(command, environment)

@@ -34,7 +34,7 @@ class Notifier:
 
     @classmethod
     def take_from(cls, environment: MutableMapping[str, str]) -> Notifier:
-        """What an environment says, and out of it, so that no child believes itself to be the service."""
+        """Take the address out of an environment, so that no child believes itself to be the service."""
         address = environment.pop(_SOCKET, "")
         period, pid = (environment.pop(name, "") for name in _WATCHDOG)
         ours = not pid or pid == str(os.getpid())

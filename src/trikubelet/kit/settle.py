@@ -3,7 +3,7 @@
 A call that changes the world (create a container, remove a sandbox) may be in flight when its caller is cancelled. To
 walk away would leave us not knowing whether it happened. ``settled`` keeps the caller until the call is over, shielded
 from the cancellation, but never longer than its deadline: after that the call is given up and the world is read again
-by whoever comes next.
+by the next caller.
 
 ``Bounds`` counts on it that the work of the agent, once cancelled, takes no longer than such a deadline. Beside it the
 work has two shields: ``kit.program`` waits two seconds for what it has killed, which is never within a settled call nor
@@ -30,13 +30,13 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def settled(settle_seconds_max: float) -> AsyncIterator[None]:
-    """Of what is done in the block: once the surrounding scope is cancelled it has ``settle_seconds_max`` seconds more.
+    """Run the block to its end: once the surrounding scope is cancelled it has ``settle_seconds_max`` seconds more.
 
     A scope that is cancelled already does not enter the block. When it was cancelled meanwhile ``trio.Cancelled`` is
     raised at the block's end, and an error of the block is dropped. A broken invariant is raised whatever happens, as a
     group.
     """
-    await trio.lowlevel.checkpoint_if_cancelled()  # behind the shield nobody would notice
+    await trio.lowlevel.checkpoint_if_cancelled()  # behind the shield it would not be noticed
     shield = trio.CancelScope(shield=True)
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
@@ -60,7 +60,7 @@ async def settled(settle_seconds_max: float) -> AsyncIterator[None]:
 
 
 async def _limit_once_cancelled(shield: trio.CancelScope, seconds: float) -> None:
-    """Within a shield nobody hears of a cancellation, so this task, outside of it, does."""
+    """Watch for the cancellation from outside: a task within the shield does not see it."""
     try:
         await trio.sleep_forever()
     except trio.Cancelled:  # not raised again: ``settled`` does so once the block is over

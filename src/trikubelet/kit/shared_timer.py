@@ -1,7 +1,7 @@
 """A shared timer: many tasks woken at their times, by one timer.
 
-A deadline of its own costs a task more than the little that many tasks do when they wake. Whoever can wait for the next
-tick waits here; those of one tick are woken together, so the process wakes up once for all of them.
+A deadline of its own costs a task more than the little that many tasks do when they wake. A task that can wait for the
+next tick waits here; those of one tick are woken together, so the process wakes up once for all of them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class SharedTimer:
         assert seconds > 0
         self._seconds = seconds
         self._waiting: dict[int, dict[trio.Event, None]] = {}
-        self._ticks: list[int] = []  # a heap, in which may be left ticks that nobody waits for any more
+        self._ticks: list[int] = []  # a heap, in which may be left ticks without waiting tasks
         self._sooner = trio.Event()
 
     async def wait_until(self, time: float, event: trio.Event) -> None:
-        """Wait for the event, which is set at the first tick at that time (Trio's) or after it, unless somebody sets it
+        """Wait for the event, which is set at the first tick at that time (Trio's) or after it, unless it is set
         before."""
         tick = math.ceil(time / self._seconds)
-        if tick * self._seconds < time:  # the quotient was rounded down: who is woken too soon asks again, for ever
+        if tick * self._seconds < time:  # the quotient was rounded down: a task woken too soon asks again, for ever
             tick += 1
         self._add(tick, event)
         try:
@@ -49,7 +49,7 @@ class SharedTimer:
             self._sooner.set()
 
     def _withdraw(self, tick: int, event: trio.Event) -> None:
-        """Who was woken otherwise, or waits no more, may not stay: the tick may be years away, and they come again."""
+        """Remove a task that was woken otherwise, or waits no more: the tick may be years away, and they come again."""
         waiting = self._waiting.get(tick)
         if waiting is None or waiting.pop(event, self) is self:
             return  # the tick has come

@@ -12,7 +12,7 @@ import trio
 
 
 class ShieldedNursery:
-    """Owns a shielded nursery and its end. What a task in it raises goes on to the nursery it was opened in."""
+    """Owns a shielded nursery and its end. An exception of a task in it goes on to the nursery it was opened in."""
 
     def __init__(self) -> None:
         self.nursery: trio.Nursery

@@ -1,7 +1,7 @@
-"""Spans: what somebody outside may want to know of what is done when, and within what.
+"""Spans: which actions took place when, and within which others, for observers outside.
 
-``app/tracing.py`` gives them to a collector. Where nobody asked for traces there is no ``Spans`` at all, and whoever
-would make some is composed without: it costs nothing, not even a question. The span that is open is part of a task's
+``app/tracing.py`` gives them to a collector. Without a collector there is no ``Spans`` at all, and the parts that would
+make some are composed without: it costs nothing, not even a question. The span that is open is part of a task's
 context, so whatever a task starts within one is within it, too.
 """
 
@@ -19,7 +19,8 @@ class Asking(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What is sent with it, so that spans of the other process are within this one (W3C Trace Context)."""
+        """The headers that are sent with it, so that spans of the other process are within this one (W3C Trace
+        Context)."""
         ...
 
     def end(self, *, failed: bool, status: str = "") -> None:
@@ -40,7 +41,7 @@ class Spans(Protocol):
         ...
 
     def request(self, method: str, host: str, path: str) -> Asking:
-        """The same for a request in HTTP."""
+        """Begin the span of a request in HTTP."""
         ...
 
     def answer(self, method: str, route: str, headers: Mapping[str, str]) -> AbstractContextManager[None]:

@@ -4,8 +4,8 @@
     └─ nursery
        ├─ serve_http                                 …
 
-For somebody who wants to know what an agent does that seems to do nothing. Takes a millisecond or two for each thousand
-tasks and changes nothing.
+Shows what an agent does that seems to do nothing. Takes a millisecond or two for each thousand tasks and changes
+nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OWN: Final = "trikubelet"
 def task_tree() -> str:
     """The tree, from the root of the run that the caller is in."""
     root = trio.lowlevel.current_root_task()
-    assert root is not None, "somebody is asking, so there is a run"
+    assert root is not None, "a caller is asking, so there is a run"
     lines = []
     left = 0
     for number, line in enumerate(_lines(root, "")):

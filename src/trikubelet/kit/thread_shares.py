@@ -1,4 +1,4 @@
-"""Threads for many owners, each with a few of its own: whoever hangs uses up its own, and nobody else's.
+"""Threads for many owners, each with a few of its own: an owner that hangs uses up its own, and no other's.
 
 A pool that all share (``kit.threads``) is empty once enough hang, unless each key has one thread at most; and that
 refuses readers who could well read beside each other. Here a reader waits for one of its owner's threads, for as long
@@ -38,11 +38,11 @@ class ThreadShares:
         return await self._pool(owner).run(work)
 
     def run_aside(self, owner: str, work: Callable[[], object]) -> None:
-        """Close what the owner has open, say, in a thread of that owner's that nobody waits for; ``work`` raises
-        nothing. It takes its turn with all else of that owner: once all its threads hang, nothing more is opened, and
-        what could not be closed stays open, no more than there were readers then. An owner who was forgotten may close
-        beside ``OWNERS_MAX`` others: that is one thread more for each reader, of whom a server has as many as
-        connections. So 512 threads and those are all there can be."""
+        """Close what the owner has open, say, in an abandoned thread of that owner's; ``work`` raises nothing. It takes
+        its turn with all else of that owner: once all its threads hang, nothing more is opened, and what could not be
+        closed stays open, no more than there were readers then. An owner that was forgotten may close beside
+        ``OWNERS_MAX`` others: that is one thread more for each reader, of which a server has as many as connections. So
+        512 threads and those are all there can be."""
         if owner not in self._pools:
             self._pools[owner] = ThreadPool(self._name, self._each_max)
         self._pools[owner].run_aside(work)

@@ -1,11 +1,11 @@
 """Turns of threads that compute for long: so many of them at a time, the longest waiting next.
 
     taken ─► compute ─► pass_on ─► computes on, at the end of the queue ─► … ─► over
-                         └ nobody waits: goes on at once
+                         └ no other waits: goes on at once
 
-Each thread that computes makes the event loop wait for the interpreter, and sixteen of them for tenths of a second.
-Who waits long for its turn, because those that have one hang in the kernel, takes the place of one of them: it computes
-nothing, and has to wait as any other when it is back.
+Each thread that computes makes the event loop wait for the interpreter, and sixteen of them for tenths of a second. A
+thread that waits long for its turn, because those that have one hang in the kernel, takes the place of one of them: it
+computes nothing, and has to wait as any other when it is back.
 """
 
 from __future__ import annotations

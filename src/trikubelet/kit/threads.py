@@ -4,12 +4,12 @@ Never Trio's default limiter, which everything else shares: each kind of work ha
 mounts exhaust only the mounts' threads. A thread takes values and returns a value. When its caller is cancelled the
 thread is abandoned, not waited for; it still counts against the limiter until it ends, which is the bound.
 
-One hung server must not eat the whole pool by being asked again and again, nor may two threads change the same thing
-at once. So work may be given a key: while an abandoned thread of that key is still alive, the next one is refused.
-And what may hang can have a share of its own beside that of what cannot: it may be large, for who hangs costs a stack
-and nothing else, and then neither waits for the other.
+One hung server must not eat the whole pool by being asked again and again, nor may two threads change the same thing at
+once. So work may be given a key: while an abandoned thread of that key is still alive, the next one is refused. Work
+that may hang can have a share of its own beside that of what cannot: it may be large, since a hanging thread costs a
+stack and nothing else, and then neither waits for the other.
 
-Who computes in a thread keeps the event loop from computing all the same: ``take_short_turns`` says for how long.
+A thread that computes keeps the event loop from computing all the same: ``take_short_turns`` limits for how long.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ThreadPool:
 
         def in_thread() -> T:
             if not begun.acquire(blocking=False):
-                raise StillRunning(f"{key}: given up before it began")  # nobody is left to hear this
+                raise StillRunning(f"{key}: given up before it began")  # no caller is left to hear this
             try:
                 return work()
             finally:
@@ -81,8 +81,8 @@ class ThreadPool:
         try:
             return await self._started(in_thread, limiter)
         finally:
-            # Whoever gets the lock first frees the key: the thread when it ends, or we for a thread that, cancelled
-            # while it waited for its turn, will now never do anything.
+            # The first to get the lock frees the key: the thread when it ends, or we for a thread that, cancelled while
+            # it waited for its turn, will now never do anything.
             if begun.acquire(blocking=False):
                 self._busy.discard(key)
 
@@ -106,8 +106,8 @@ class ThreadPool:
             raise OSError(errno.EAGAIN, "no thread can be started") from error
 
     def run_aside(self, work: Callable[[], object]) -> None:
-        """Do ``work``, which raises nothing, in a thread that nobody waits for: at once where there is one to spare.
-        Where none can be started it is done here."""
+        """Do ``work``, which raises nothing, in an abandoned thread: at once if one is free. Where none can be started
+        it is done here."""
         turn = object()
         try:
             self._limiter.acquire_on_behalf_of_nowait(turn)
@@ -140,7 +140,7 @@ class ThreadPool:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no thread of it is at work, nor anything waiting for one."""
+        """True if no thread of it is at work, and nothing waits for one."""
         return not self._limiter.borrowed_tokens and not self._patient.borrowed_tokens
 
     def _free(self, key: str, token: trio.lowlevel.TrioToken) -> None:

@@ -1,9 +1,9 @@
-"""Turnstile: one after another where side by side makes everybody late, and nobody waits long.
+"""Turnstile: one after another where side by side makes all late, and with a bounded wait.
 
 Ten pods that start at once share the machine's processors: side by side all of them run at the end, two by two on two
-processors the first run at once and the last hardly later. But what takes long in there may be no work at all, a
-network plugin that waits or an image on its way, so a turn is something to be had for a moment only: who has waited for
-it so long goes in anyway, and takes the place of whoever has been inside the longest.
+processors the first run at once and the last hardly later. But a slow holder may be doing no work at all, a network
+plugin that waits or an image on its way, so a turn lasts a moment only: a task that has waited for it so long goes in
+anyway, and takes the place of the one that has been inside the longest.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Turnstile:
-    """Owns who has a turn. Lets ``places`` (at least one) in at a time, in the order they came; nobody waits longer
-    than ``wait_seconds_max``."""
+    """Owns the turns. Lets ``places`` (at least one) in at a time, in the order they came; none waits longer than
+    ``wait_seconds_max``."""
 
     def __init__(self, places: int, wait_seconds_max: float) -> None:
         self._places = trio.Semaphore(places)
@@ -34,7 +34,7 @@ class Turnstile:
             await self._places.acquire()
         if not waiting.cancelled_caught:
             self._holders[holder] = None
-        elif self._holders:  # else its place is on its way to somebody who came before
+        elif self._holders:  # else its place is on its way to a task that came before
             del self._holders[next(iter(self._holders))]
             self._holders[holder] = None
         try:

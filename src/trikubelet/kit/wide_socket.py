@@ -1,8 +1,8 @@
-"""A TCP connection in large steps, for whoever moves much between two of them.
+"""A TCP connection in large steps, for a caller that moves much between two of them.
 
 Trio reads 64 KiB at a time unless asked for another size, and ``trio.SSLStream`` never asks; and it has the kernel take
-no more than 16 KiB that were not sent yet. That keeps what is said fresh. What is copied is not fresher for it: each
-step is a turn of the event loop, and on a busy machine a turn of this process, while the other end waits.
+no more than 16 KiB that were not sent yet. That keeps data fresh. A copied stream is not fresher for it: each step is a
+turn of the event loop, and on a busy machine a turn of this process, while the other end waits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 import trio
 
 STEP_BYTES: Final = 256 * 1024
-"""Of one reading. Four times as much as Trio's took 60 percent of the processor's time for a stream."""
+"""Bytes of one reading. Four times as much as Trio's took 60 percent of the processor's time for a stream."""
 UNSENT_BYTES_MAX: Final = 1024 * 1024
 """In the kernel, for each connection that is not read at its other end."""
 
@@ -31,11 +31,11 @@ class WideSocket(trio.abc.Stream):
 
     @property
     def socket(self) -> trio.socket.SocketType:
-        """What is below."""
+        """The socket below."""
         return self._stream.socket
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """What has come, ``step_bytes`` of it by default. Raises what Trio's sockets raise."""
+        """Return what has come, ``step_bytes`` of it by default. Raises what Trio's sockets raise."""
         return await self._stream.receive_some(self.step_bytes if max_bytes is None else max_bytes)
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:

@@ -510,7 +510,7 @@ async def test_who_reads_a_stream_may_pause_for_hours_and_is_cut_at_last(
         await near.send_all(b"GET / HTTP/1.1\r\nhost: n\r\n\r\n")
         await near.receive_some(100)
         await trio.sleep(15000)
-        assert ["GET /: cut, for nobody reads it"] == caplog.messages
+        assert ["GET /: cut: the client does not read it"] == caplog.messages
 
 
 async def test_who_gives_a_crowd_sees_in_it_who_is_there(tmp_path: Path) -> None:

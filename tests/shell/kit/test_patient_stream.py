@@ -89,7 +89,7 @@ def test_no_more_than_so_much_waits_and_how_much_is_lost_is_said(pipe: Pipe) -> 
 
     for number in range(5):
         handler.handle(logging.LogRecord("trikubelet", logging.INFO, "", 0, f"{number} {LINE[:-1]}", None, None))
-    assert "nobody reads the log: lines are lost" == handler.problem
+    assert "the log is not read: lines are lost" == handler.problem
     assert "3 texts are lost" in repr(patient)
 
     pipe.read(filled)
@@ -97,7 +97,7 @@ def test_no_more_than_so_much_waits_and_how_much_is_lost_is_said(pipe: Pipe) -> 
     assert ["INFO 0", "INFO 1"] == [line[:6] for line in said.splitlines()]
     patient.drain(WAIT)
     handler.handle(logging.LogRecord("trikubelet", logging.INFO, "", 0, "again", None, None))
-    wanted = "WARNING 3 lines of the log are lost here: nobody read it\nINFO again\n"
+    wanted = "WARNING 3 lines of the log are lost here: the reader was too slow\nINFO again\n"
     assert (wanted, None) == (pipe.read(len(wanted)), handler.problem)
 
 
@@ -135,7 +135,7 @@ def test_a_terminal_is_never_waited_for() -> None:
             patient.write(LINE)
 
         assert patient.isatty()
-        assert patient.problem is not None, "nobody reads, and nobody waits"
+        assert patient.problem is not None, "it is not read, and no task waits"
         said = b""
         while said.count(b"\r\n") < 50_000 // len(LINE):
             said += os.read(ours, 65536)
