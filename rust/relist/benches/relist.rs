@@ -1,4 +1,4 @@
-//! What a relist costs, by the number of containers: `cargo bench`. The cost per container should not depend on it.
+//! The cost of a relist, by the number of containers: `cargo bench`. The cost per container should not depend on it.
 //!
 //! `unchanged` is the case that counts, once a second for ever; `walk_only` is the part of it that only reads the bytes
 //! (of the containers), and `read_only` the least that any program pays who looks at each byte once. `one_percent`,

@@ -1,4 +1,4 @@
-//! What it costs to find that a status reply says nothing new: `cargo bench --bench statuses`. An inspection of a pod of
+//! The cost of finding that a status reply has nothing new: `cargo bench --bench statuses`. An inspection of a pod of
 //! two containers makes three digests; the adapter's decoding, which they spare, is some ten times as much.
 
 #[path = "../tests/common/mod.rs"]

@@ -64,7 +64,7 @@ pub struct View<'a> {
     pub chunk: usize,
     /// Where in the chunk the item begins, in bytes.
     pub offset: usize,
-    /// What is kept of it.
+    /// The facts that are kept of it.
     pub facts: Facts<'a>,
     /// The UID of its pod, when the item itself tells it: a sandbox's metadata, else its labels; a container's labels.
     pub uid: Text<'a>,
@@ -81,7 +81,7 @@ impl View<'_> {
     }
 }
 
-/// What is read of an item before it is known what it says of its pod.
+/// The fields read of an item before its pod is known.
 #[derive(Default)]
 struct Draft<'a> {
     facts: Facts<'a>,

@@ -16,14 +16,14 @@ use crate::marks::{Digest, Marks, Met};
 use crate::pods::{Entry, Pods};
 use crate::record::{events_of, EventKind, Facts, Kind, Pod, PodName, Seen, Text};
 
-/// What happened to one sandbox or container of a pod.
+/// An event of one sandbox or container of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
     /// To which of the two.
     pub of: Kind,
-    /// To whom.
+    /// The id of the sandbox or container.
     pub id: Text<'a>,
 }
 
@@ -32,9 +32,9 @@ pub struct Event<'a> {
 pub struct Change<'a> {
     /// The pod's UID.
     pub uid: Text<'a>,
-    /// What it is called.
+    /// The pod's name and namespace.
     pub pod: PodName<'a>,
-    /// What happened since the pod's record was last advanced: containers by id, then sandboxes by id.
+    /// The events since the pod's record was last advanced: containers by id, then sandboxes by id.
     pub events: Vec<Event<'a>>,
     /// Every sandbox id now, newest first.
     pub sandboxes: Vec<Text<'a>>,
@@ -49,7 +49,7 @@ pub struct Counts {
     pub running_pods: usize,
     /// Containers by the CRI's state number: created, running, exited, unknown.
     pub containers: [usize; 4],
-    /// Sandboxes and containers of the last full lists that belong to no pod: somebody else's.
+    /// Sandboxes and containers of the last full lists that belong to no pod: they are owned by other programs.
     pub unmanaged: usize,
 }
 
@@ -77,7 +77,7 @@ pub struct Relist {
     unlabelled: HashSet<String>,
 }
 
-/// What a walk found that is not as it was.
+/// The items that a walk found changed.
 #[derive(Default)]
 struct Found<'a> {
     fresh: Vec<Walked<'a>>,
@@ -221,7 +221,7 @@ impl Relist {
         self.pods.heap_bytes() + self.marks.heap_bytes() + unlabelled + uids
     }
 
-    /// The first step: mark what is as it was, return the rest. Nobody sees the marks of a pass that failed.
+    /// The first step: mark unchanged items, return the rest. The marks of a pass that failed are never used.
     fn meet<'a>(&mut self, lists: Lists<'a, '_>, only: Option<Text<'_>>) -> Result<Found<'a>, DecodeError> {
         self.marks.start();
         let mut found = Found::default();
@@ -337,7 +337,7 @@ impl Relist {
         });
     }
 
-    /// What must be known to look at a pod, whether it differs from its record or not.
+    /// Return the facts needed to look at a pod, whether it differs from its record or not.
     pub fn change<'s>(&'s self, uid: Text<'s>) -> Change<'s> {
         let Some(Entry { now, before }) = self.pods.get(uid) else {
             let (pod, events, sandboxes, containers) = Default::default();

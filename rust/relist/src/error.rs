@@ -1,4 +1,4 @@
-//! What can be wrong with a reply. The old state is kept whole whenever one of these is returned.
+//! The faults of a reply. The old state is kept whole whenever one of these is returned.
 //!
 //! The words of [`DecodeError`] reach an operator, who must learn from them which reply of the runtime is broken and
 //! where; the Python twin uses the same words, and the tests hold the two together.
@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::record::Kind;
 
-/// Of an id that is told of.
+/// The length of an id in an error text.
 const ID_CHARS_MAX: usize = 64;
 
 /// Why the lists could not be read, and where.
@@ -20,16 +20,16 @@ pub struct DecodeError {
     pub chunk: usize,
     /// Where in the chunk the problem begins, in bytes.
     pub offset: usize,
-    /// What is wrong there.
+    /// The fault at that place.
     pub problem: Problem,
 }
 
-/// What is malformed, and its place in a chunk whose number is not known yet. Small, since it is in every result.
+/// The malformation, and its place in a chunk whose number is not known yet. Small, since it is in every result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// Where in the chunk the problem begins, in bytes.
     pub offset: usize,
-    /// What is wrong there.
+    /// The fault at that place.
     pub problem: Malformed,
 }
 
@@ -40,7 +40,7 @@ impl Fault {
     }
 }
 
-/// What protobuf does not allow, or our messages do not.
+/// Violations of protobuf's format, or of our messages'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
     /// The bytes end inside a field.
@@ -118,9 +118,9 @@ impl std::error::Error for DecodeError {}
 /// Why a status reply could not be read, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatusError {
-    /// Of what it was to be the status.
+    /// The kind of object whose status it was to be.
     pub of: Kind,
-    /// What is wrong, at which byte.
+    /// The fault, and at which byte.
     pub fault: Fault,
 }
 

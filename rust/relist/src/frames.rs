@@ -1,14 +1,15 @@
 //! The receive path below HTTP/2: bytes from a socket in, gRPC messages out, and everything else left for a protocol
 //! library.
 //!
-//! A list of thousands of containers comes as thousands of DATA frames, since Go's servers send 16 KiB in each. They are
-//! told apart here by their nine-byte headers, stripped of padding and of the five-byte prefixes of gRPC messages, and
-//! copied once, to where they belong. What is no DATA of an open stream passes as it came: the library keeps headers,
-//! settings and states. Short headers of an open stream are told by themselves, for whoever knows already what they say;
-//! at a server every stream is open from its first headers on. GOAWAY is taken out, too, because the library would take
-//! it for the end of everything.
+//! A list of thousands of containers comes as thousands of DATA frames, since Go's servers send 16 KiB in each. They
+//! are told apart here by their nine-byte headers, stripped of padding and of the five-byte prefixes of gRPC messages,
+//! and copied once, to where they belong. Frames other than DATA of an open stream pass as they came: the library keeps
+//! headers, settings and states. Short header blocks of an open stream are returned separately, so that callers can
+//! cache their decoding; at a server every stream is open from its first headers on. GOAWAY is taken out, too, because
+//! the library would take it for the end of everything.
 //!
-//! Nothing here knows a window: what DATA has used of it is told with the messages, and whoever reads them gives it back.
+//! Nothing here knows a window: the bytes that DATA has used of it are returned with the messages, for the reader to
+//! give back.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -63,18 +64,18 @@ pub struct Block {
     pub bytes: Vec<u8>,
 }
 
-/// What DATA has brought on one stream.
+/// The DATA that has arrived on one stream.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct News {
     /// Whose DATA.
     pub stream_id: u32,
-    /// What it has used of the stream's and the connection's window, padding included.
+    /// The bytes it has used of the stream's and the connection's window, padding included.
     pub flow_bytes: usize,
     /// The messages it has completed.
     pub messages: Vec<Vec<u8>>,
     /// Whether the stream would cut a message if it ended here.
     pub midway: bool,
-    /// Why nothing more can be read from this stream. What else comes on it is counted and dropped.
+    /// Why nothing more can be read from this stream. Further data on it is counted and dropped.
     pub refusal: Option<Refusal>,
     /// Whether the stream ends with this DATA, which the library has not seen.
     pub ends: bool,
@@ -83,7 +84,7 @@ pub struct News {
 /// Why a message is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Nobody agreed to compression.
+    /// The message is compressed, and no compression was agreed.
     Compressed,
     /// It was announced to be longer than the limit.
     TooLarge {
@@ -168,7 +169,7 @@ impl Assembler {
     }
 }
 
-/// What is to be done with the rest of the frame that is arriving.
+/// The treatment of the rest of the frame that is arriving.
 #[derive(Debug)]
 enum Body {
     /// Hand it to the library.
@@ -221,12 +222,12 @@ impl Frames {
         self.open.insert(stream_id, Assembler::default());
     }
 
-    /// Nobody wants this stream's messages any more: its DATA goes to the library, from the next frame on.
+    /// Give up this stream's messages: its DATA goes to the library, from the next frame on.
     pub fn close(&mut self, stream_id: u32) {
         self.open.remove(&stream_id);
     }
 
-    /// What the next bytes of the connection bring, wherever they are cut.
+    /// Return the pieces that the next bytes of the connection complete, wherever they are cut.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<Piece>, Fault> {
         while !bytes.is_empty() {
             if self.body.is_some() {

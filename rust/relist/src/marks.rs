@@ -4,9 +4,10 @@
 //! table is read beside the lists, a megabyte or two where the texts are several; they are asked for only when an item
 //! is not as it was. [`crate::diff`] calls; it puts in and takes out what the pods have, and nothing else.
 //!
-//! Two items that differ share a digest with probability 2⁻¹²⁸, and nobody can look for two that do: the hash is SipHash
-//! under a key that is drawn for each table and never leaves it. One round a word, as in Rust's own maps: what is known
-//! of making its inner states collide without the key takes 2¹⁶⁷ trials. What is hashed begins with its length.
+//! Two items that differ share a digest with probability 2⁻¹²⁸, and no peer can search for two that do: the hash is
+//! SipHash under a key that is drawn for each table and never leaves it. One round a word, as in Rust's own maps: what
+//! is known of making its inner states collide without the key takes 2¹⁶⁷ trials. What is hashed begins with its
+//! length.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 
@@ -20,7 +21,7 @@ use crate::record::{Facts, Kind, Pod, Text};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Digest(u64, u64);
 
-/// What a look at an item found.
+/// The result of a look at an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Met {
     /// It is as it was.

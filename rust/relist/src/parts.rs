@@ -2,7 +2,7 @@
 //!
 //! A list that exceeds one message is asked for piece by piece, so something may stand in two pieces. This is found out
 //! by the ids alone; a chunk is rewritten only where something is left out of it, and nothing is decoded. One chunk at
-//! a time, so that nobody is kept waiting for the whole.
+//! a time, so that no other part waits for the whole.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -12,7 +12,7 @@ use crate::error::{DecodeError, Fault, Problem};
 use crate::record::{Kind, Text};
 use crate::wire::Walker;
 
-/// Owns the ids that were met so far, the last part first. An id that stands twice in one part stays so: whoever reads
+/// Owns the ids that were met so far, the last part first. An id that occurs twice in one part stays so: the reader of
 /// the list refuses it.
 #[derive(Debug)]
 pub struct Joiner {
@@ -30,7 +30,7 @@ impl Joiner {
         Joiner { kind, later: HashSet::new(), here: HashSet::new(), items: 0 }
     }
 
-    /// What is added from now on belongs to the part before.
+    /// Start the part before: ids that are added from now on belong to it.
     pub fn begin_part(&mut self) {
         self.later.extend(self.here.drain());
     }

@@ -1,7 +1,7 @@
 //! Every pod of the node by its UID.
 //!
-//! UIDs are hashed by SipHash under a random key, as in Rust's own maps, so nobody can choose UIDs that collide. A hash is
-//! kept with every item of a pod in [`crate::marks`], which is how the pod of an item that is gone is found.
+//! UIDs are hashed by SipHash under a random key, as in Rust's own maps, so no peer can choose UIDs that collide. A
+//! hash is kept with every item of a pod in [`crate::marks`], which is how the pod of an item that is gone is found.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -9,7 +9,7 @@ use hashbrown::hash_table::{self, HashTable};
 
 use crate::record::{Pod, Text};
 
-/// What is known of one pod.
+/// The facts known of one pod.
 #[derive(Debug, Default)]
 pub struct Entry {
     /// The newest observation.

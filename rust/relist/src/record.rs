@@ -1,4 +1,4 @@
-//! What is kept of a list: for each pod its sandboxes and containers, packed.
+//! The record of a list: for each pod its sandboxes and containers, packed.
 //!
 //! A node may carry tens of thousands of dead containers for a long time, so a [`Pod`] has one text that all its ids and
 //! names are cut from, and one slice of fixed-size items: two allocations, whatever the number of containers. Items are
@@ -18,7 +18,7 @@ pub enum Kind {
     Container,
 }
 
-/// A state as PLEG sees it. `CREATED` and `UNKNOWN` containers are both unknown: nobody may conclude anything.
+/// A state as PLEG sees it. `CREATED` and `UNKNOWN` containers are both unknown: no conclusion may be drawn from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
     /// It runs: a ready sandbox, a running container.
@@ -32,7 +32,7 @@ pub enum Seen {
 }
 
 impl Seen {
-    /// What a state number of the CRI means.
+    /// Return the meaning of a state number of the CRI.
     pub fn of(kind: Kind, state: u8) -> Seen {
         match (kind, state) {
             (Kind::Sandbox, 0) | (Kind::Container, 1) => Seen::Running,
@@ -42,7 +42,7 @@ impl Seen {
     }
 }
 
-/// What happened to one sandbox or container, numbered as on the Python side.
+/// The kind of an event of one sandbox or container, numbered as on the Python side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     /// It runs now.
@@ -51,7 +51,7 @@ pub enum EventKind {
     Died = 1,
     /// It is gone.
     Removed = 2,
-    /// Something about it changed that nobody may conclude anything from.
+    /// Something about it changed that allows no conclusion.
     Changed = 3,
 }
 
@@ -70,7 +70,7 @@ pub fn events_of(old: Seen, new: Seen) -> &'static [EventKind] {
 }
 
 /// A string of a reply, checked to be UTF-8 and kept as bytes: it is compared with known ones thirty thousand times for
-/// each time that somebody wants to read it, and the check for plain ASCII costs a fifth of making a `str`.
+/// each time that it is read, and the check for plain ASCII costs a fifth of making a `str`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text<'a>(&'a [u8]);
 
@@ -81,7 +81,7 @@ impl<'a> Text<'a> {
         (bytes.is_ascii() || std::str::from_utf8(bytes).is_ok()).then_some(Text(bytes))
     }
 
-    /// What it is sorted by where there are many: its first eight bytes as a number, so that few are looked at in full.
+    /// The sort key where there are many: its first eight bytes as a number, so that few are looked at in full.
     pub fn key(self) -> (u64, Text<'a>) {
         let first = self.0.iter().chain(std::iter::repeat(&0)).take(8);
         (first.fold(0, |sum, byte| sum << 8 | u64::from(*byte)), self)
@@ -169,7 +169,7 @@ pub struct Pod {
 /// The name and namespace of a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PodName<'a> {
-    /// Its name; empty while nobody has told it.
+    /// Its name; empty while it is unknown.
     pub name: Text<'a>,
     /// Its namespace.
     pub namespace: Text<'a>,

@@ -1,12 +1,11 @@
 //! Whether a status reply says what it said before: 128 bits that stand for what the agent reads of it.
 //!
 //! Most inspections find nothing new, yet the bytes differ each time: runtimes write maps in random order and add times
-//! and details nobody reads. So a reply is read as the adapter would (`trikubelet.cri.from_wire` names the fields; a
-//! container's user, which never becomes another, is left out), put
-//! into one canonical form and hashed. Two replies have the same digest when the same record would be made of them, and
-//! with certainty beyond any runtime's lifetime only then: a field is hashed with its length, and the hash is
-//! SipHash-2-4 of 128 bits under a secret key, so that not even someone who writes annotations or exit messages to that
-//! end can make two replies look alike.
+//! and details that have no readers. So a reply is read as the adapter would (`trikubelet.cri.from_wire` names the
+//! fields; a container's user, which never becomes another, is left out), put into one canonical form and hashed. Two
+//! replies have the same digest when the same record would be made of them, and with certainty beyond any runtime's
+//! lifetime only then: a field is hashed with its length, and the hash is SipHash-2-4 of 128 bits under a secret key,
+//! so that not even someone who writes annotations or exit messages to that end can make two replies look alike.
 //!
 //! Nothing is copied and nothing recurses; of maps the few entries that are read are noted, of lists all, up to a bound.
 
@@ -22,7 +21,7 @@ use crate::wire::Walker;
 /// Stands for what a reply says.
 pub type Digest = [u8; 16];
 
-/// Of one list. Sandboxes have two addresses at most.
+/// The length of one list. Sandboxes have two addresses at most.
 pub const ENTRIES_MAX: usize = 1 << 17;
 
 /// `SANDBOX_READY` and `NODE`, the two numbers of their enumerations that mean something to the agent.
@@ -44,7 +43,7 @@ impl Digester {
         Digester { key }
     }
 
-    /// What a `PodSandboxStatusResponse` or a `ContainerStatusResponse` says.
+    /// Return the digest of a `PodSandboxStatusResponse` or a `ContainerStatusResponse`.
     pub fn digest(&self, kind: Kind, reply: &[u8]) -> Result<Digest, StatusError> {
         let mut ink = Ink(SipHasher24::new_with_key(&self.key));
         ink.number(kind as i64);
@@ -62,7 +61,7 @@ impl Digester {
     }
 }
 
-/// The canonical form, as it goes into the hash. What is written first tells how much follows, so that no two
+/// The canonical form, as it goes into the hash. The part written first tells how much follows, so that no two
 /// different forms give the same bytes.
 struct Ink(SipHasher24);
 

@@ -6,7 +6,7 @@
 use crate::error::{Fault, Malformed};
 use crate::record::Text;
 
-/// What a field holds.
+/// The value of a field.
 pub(crate) enum Value<'a> {
     /// A variable-length integer.
     Number(u64),
@@ -16,7 +16,7 @@ pub(crate) enum Value<'a> {
     Skipped,
 }
 
-/// An entry of a map. What it holds is checked only when its key is of interest, and `end` is where that ends.
+/// An entry of a map. Its value is checked only when its key is of interest, and `end` is where the value ends.
 pub(crate) struct Pair<'a> {
     pub(crate) key: &'a [u8],
     held: Option<Value<'a>>,
@@ -24,7 +24,7 @@ pub(crate) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// What it holds, as a string; empty where it holds nothing.
+    /// Return its value, as a string; empty if there is none.
     #[inline]
     pub(crate) fn text(self) -> Result<Text<'a>, Fault> {
         match self.held {
@@ -149,7 +149,7 @@ impl<'a> Walker<'a> {
         self.raw_text(value).map(Text::str)
     }
 
-    /// The same without making a string of it: for whoever reads thousands and needs few.
+    /// The same without making a string of it: for callers that read thousands and need few.
     #[inline]
     pub(crate) fn raw_text(&self, value: Value<'a>) -> Result<Text<'a>, Fault> {
         text_of(value, self.base + self.at)
@@ -162,7 +162,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// What this message says as an entry of a map.
+    /// Return this message as an entry of a map.
     #[inline]
     pub(crate) fn pair(&mut self) -> Result<Pair<'a>, Fault> {
         match self.usual_pair() {
@@ -183,9 +183,9 @@ impl<'a> Walker<'a> {
         (value.len() == usize::from(length)).then_some(Pair { key, held: Some(Value::Bytes(value, start)), end })
     }
 
-    /// An entry with its fields in any order and number. Fields nobody knows are passed over and the entry counts, as in
-    /// Go. The protobuf library of Python, which decodes statuses, leaves out an entry with such a field, and the digests
-    /// of statuses do as it does. No runtime writes one.
+    /// An entry with its fields in any order and number. Unknown fields are skipped and the entry counts, as in Go. The
+    /// protobuf library of Python, which decodes statuses, leaves out an entry with such a field, and the digests of
+    /// statuses do as it does. No runtime writes one.
     fn any_pair(&mut self) -> Result<Pair<'a>, Fault> {
         let mut pair = Pair { key: b"", held: None, end: 0 };
         while let Some((number, value)) = self.next()? {

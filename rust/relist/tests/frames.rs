@@ -105,7 +105,7 @@ proptest! {
         if one.fault.is_none() {
             prop_assert_eq!(one, many);
         } else {
-            // What was read of the same bytes as the fault is not told.
+            // The pieces read of the same bytes as the fault are not returned.
             prop_assert!(one.rest.starts_with(&many.rest));
             prop_assert!(many.flow_bytes <= one.flow_bytes);
         }

@@ -116,7 +116,7 @@ fn show(relist: &Relist) -> String {
     format!("{:?} {:?}", pods.collect::<Vec<_>>(), relist.counts())
 }
 
-/// What transmission, bad memory or a bad runtime do to bytes.
+/// Damage bytes as transmission, bad memory or a bad runtime do.
 fn damage(bytes: &mut Vec<u8>, chance: &mut Chance) {
     let place = |chance: &mut Chance, end: usize| (chance.next() % (end as u64 + 1)) as usize;
     let at = place(chance, bytes.len());

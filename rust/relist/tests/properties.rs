@@ -1,4 +1,5 @@
-//! What must hold for any bytes at all: no panic, no half-applied list, no answer that depends on the order of a list.
+//! Properties that hold for any bytes at all: no panic, no half-applied list, no answer that depends on the order of a
+//! list.
 
 mod common;
 

@@ -2,8 +2,8 @@
 
 Nearly always the address is numeric and the container on this machine. There the handshake is over before the call that
 begins it returns, though that does not say so. A thousand questions a second are asked this way, so what is done is a
-few calls of the kernel; who needs more than to send and receive once makes a stream of the socket. Names are looked up
-by Trio, in the threads of ``kit.lookups``.
+few calls of the kernel; a caller that needs more than to send and receive once makes a stream of the socket. Names are
+looked up by Trio, in the threads of ``kit.lookups``.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from trikubelet.model.handlers import Unreachable, authority
 
 RECEIVE_BYTES = 16 * 1024
 _NO_HOST: Final = (OSError, UnicodeError, TypeError, OverflowError)
-"""What is raised of a host that is none: an IPv6 address in a scope that is not there, characters no host can have; and
-of a port that is none."""
+"""Raised for a host that is none: an IPv6 address in a scope that is not there, characters no host can have; and for a
+port that is none."""
 
 
 async def dial(host: str, port: int) -> socket.socket:
@@ -59,7 +59,7 @@ def _connect(connection: socket.socket, host: str, port: int) -> int:
 
 
 def _is_connected(connection: socket.socket) -> bool:
-    """Whether the handshake is over already. To ask costs a tenth of what it costs to be woken."""
+    """True if the handshake has finished already. To ask costs a tenth of what it costs to be woken."""
     try:
         connection.getpeername()
     except OSError:
@@ -68,7 +68,7 @@ def _is_connected(connection: socket.socket) -> bool:
 
 
 def _family(host: str) -> socket.AddressFamily | None:
-    """Of a numeric address; None for a name."""
+    """Return the family of a numeric address; None for a name."""
     for family, address in ((socket.AF_INET, host), (socket.AF_INET6, host.partition("%")[0])):
         with suppress(OSError, ValueError):  # the latter for characters that no address has
             socket.inet_pton(family, address)
@@ -97,7 +97,7 @@ async def send(connection: socket.socket, data: bytes) -> None:
 
 
 async def receive(connection: socket.socket) -> bytes:
-    """What comes next, b"" at the end. Always a checkpoint. Raises OSError."""
+    """Return the next bytes, b"" at the end. Always a checkpoint. Raises OSError."""
     while True:
         await trio.lowlevel.wait_readable(connection)
         try:
@@ -112,13 +112,13 @@ def stream_of(connection: socket.socket) -> trio.SocketStream:
 
 
 def message_of(error: BaseException) -> str:
-    """What the system says of an error, as it is read in the middle of a sentence."""
+    """Return the system's text of an error, as it is read in the middle of a sentence."""
     error = first_cause(error)
     if isinstance(error, BaseExceptionGroup):  # of a name with several addresses: the first says enough
         return message_of(error.exceptions[0])
     if isinstance(error, OSError) and error.strerror:
-        # Where Trio adds a text of its own, the system's are in the number. What a name's lookup says has none, and of
-        # TLS it is a number of OpenSSL's.
+        # If Trio adds a text of its own, the system's are in the number. The error of a name's lookup has none, and the
+        # number of a TLS error is OpenSSL's.
         number = 0 if isinstance(error, ssl.SSLError) else error.errno or 0
         said = os.strerror(number) if number > 0 else error.strerror
         return said if said[1:2].isupper() else said[0].lower() + said[1:]

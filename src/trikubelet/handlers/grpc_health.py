@@ -21,7 +21,7 @@ from trikubelet.model.handlers import Health, Unreachable, authority
 
 REPLY_BYTES_MAX: Final = 10 * 1024
 RECEIVED_BYTES_MAX: Final = 256 * 1024
-"""Of all that comes: settings, headers, the reply."""
+"""Bytes of all that is received: settings, headers, the reply."""
 _BROKEN: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
 _UNIMPLEMENTED: Final = "12"
 _OK: Final = "0"
@@ -29,7 +29,7 @@ _CONFIG: Final = h2.config.H2Configuration(client_side=True, header_encoding="la
 
 
 async def grpc_health(host: str, port: int, service: str, agent: str) -> Health:
-    """How the service is; "" asks for the server as a whole. Raises Unreachable."""
+    """Return the service's health; "" asks for the server as a whole. Raises Unreachable."""
     where = authority(host, port)
     try:
         connection = await dial(host, port)

@@ -22,11 +22,11 @@ from trikubelet.model.handlers import HttpAnswer, HttpTarget, NotTls, Unreachabl
 BODY_BYTES_MAX: Final = 10 * 1024
 HEAD_BYTES_MAX: Final = 64 * 1024
 INFORMATIONAL_MAX: Final = 5
-"""Answers before the answer (1xx), as upstream (Go's net/http): a server could send them for ever, and who reads what
-is always there already lets nobody else run."""
+"""Answers before the answer (1xx), as upstream (Go's net/http): a server could send them for ever, and a task that
+reads data which is always there already lets no other task run."""
 RECEIVED_BYTES_MAX: Final = 1024 * 1024
-"""Of all that comes for one answer, more than so many heads and that body have: what is around the body, extensions of
-its chunks say, could go on for ever as well."""
+"""All that is received for one answer, more than so many heads and that body have: what is around the body, extensions
+of its chunks say, could go on for ever as well."""
 _BROKEN: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([245]\d\d)(?=[ \r]|$)")
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,6})[ \t]*(?=\r\n|$)", re.IGNORECASE)

@@ -1,7 +1,7 @@
 """The network over which probes and hooks ask containers (``ports.Handlers``): the real one, and one where all is well.
 
-The second is for a fake runtime. Nothing runs there, and nobody listens at the addresses; a pod that is
-probed is to be as ready on such a node as any.
+The second is for a fake runtime. Nothing runs there, and no server listens at the addresses; a pod that is probed is to
+be as ready on such a node as any.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class NetworkHandlers:
 
 
 class FakeHandlers:
-    """Asks nobody, and answers that all is well (``ports.Handlers``). Owns nothing."""
+    """Sends nothing, and answers that all is well (``ports.Handlers``). Owns nothing."""
 
     async def http_get(self, _target: HttpTarget) -> HttpAnswer:
         """200, with nothing in it."""

@@ -15,7 +15,8 @@ asking. It is the oldest one of the network that has most, whatever it did: so a
 whole server to be filled again, and a client that comes again as soon as it was closed closes its own.
 
 A refusal costs us little, but a thousand clients that ask again at once keep the loop busy, and a newcomer would wait
-for all of them at each of its turns. So where many are unauthenticated each of them has to wait before it may ask again.
+for all of them at each of its turns. So where many are unauthenticated each of them
+has to wait before it may ask again.
 """
 
 from __future__ import annotations

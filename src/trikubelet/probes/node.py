@@ -61,7 +61,7 @@ class NodeProbes:
 
     async def run_with_probes(self, pod: k8s.Pod, live: Callable[[], Awaitable[None]]) -> None:
         """Run ``live`` with the pod's probes beside it. Which probes a pod has is settled for its life: the API server
-        lets nobody change that, and a manifest that was changed is another pod."""
+        forbids changing that, and a manifest that was changed is another pod."""
         keys = [(kind, container.name) for kind, container in probes_of(pod)]
         if not keys:
             await live()
@@ -94,7 +94,7 @@ class NodeProbes:
         return probes.verdicts
 
     def verdicts(self, uid: str) -> Verdicts:
-        """What is concluded about the pod's containers."""
+        """Return the conclusions about the pod's containers."""
         found = self._pods.get(uid)
         return NOTHING_CONCLUDED if found is None else found[0].verdicts
 

@@ -1,4 +1,4 @@
-"""What probes concluded about a static pod, kept for the agent's next life.
+"""The conclusions of probes about a static pod, kept for the agent's next life.
 
     an answer changed something ─► noted ─► the agent ends ─► the next one reads it: ready and started until asked again
 
@@ -28,15 +28,15 @@ log = logging.getLogger(__name__)
 
 
 class ProbeNotes:
-    """Owns the complaints about what could not be noted, so that each is made once an hour. What is noted is in the
-    pods' directories, and changes with the containers' readiness."""
+    """Owns the warnings about notes that could not be written, so that each is logged once an hour. The notes are in
+    the pods' directories, and change with the containers' readiness."""
 
     def __init__(self, notes: PodNotes) -> None:
         self._notes = notes
         self._failure_log = FailureLog()
 
     def of(self, pod: Pod) -> Mapping[str, SavedProbeResults]:
-        """What was noted, by containers' names. Never raises: what cannot be read is concluded again."""
+        """Return the notes, by containers' names. Never raises: probes conclude anew if they cannot be read."""
         if not is_static(pod):
             return {}
         try:

@@ -1,4 +1,4 @@
-"""What the probes of one pod concluded, and about which of its containers.
+"""The conclusions of the probes of one pod, and the containers they are about.
 
 The pod's worker says what was observed (``look``); the tasks of the probes record their results (``record_result``).
 Both are synchronous. A container that is new begins with nothing concluded, whatever was concluded about the one
@@ -128,7 +128,7 @@ class PodProbes:
             self._changed()
 
     def _refutes_note(self, subject: Subject, updated: Track) -> bool:
-        """Whether the container says for the first time that it is not what an earlier agent noted. That note was not
+        """True if the container shows for the first time that an earlier agent's note is wrong. That note was not
         believed, so no verdict changes; but it stands until another is written, and a later agent may believe it."""
         noted = self._noted.get(subject.container.name)
         if noted is None or noted.container_id != updated.container_id or not is_concluded(subject.probe, updated):
@@ -139,7 +139,7 @@ class PodProbes:
         return True
 
     def stopped(self, container_id: str) -> None:
-        """The container of that id was stopped by us: it is probed no more, and serves nobody."""
+        """The container of that id was stopped by us: it is probed no more, and serves no traffic."""
         self._stopped |= {container_id}
         self._subjects = {key: one for key, one in self._subjects.items() if one.container_id != container_id}
         served = self.verdicts.readiness.get(container_id) is Verdict.SUCCESS
@@ -151,7 +151,7 @@ class PodProbes:
             self._changed()
 
     def results_to_save(self) -> dict[str, SavedProbeResults]:
-        """What is to be known of each container by the next agent, by name."""
+        """Return, by name, the facts about each container for the next agent."""
         ready, started = self.verdicts.readiness, self.verdicts.startup
         return {
             name: SavedProbeResults(id_, ready.get(id_) is Verdict.SUCCESS, started.get(id_) is Verdict.SUCCESS)

@@ -82,7 +82,7 @@ class ProbeTask:
             await woken.wait()
         else:
             await self._timer.wait_until(due, woken)
-        # What changed may be that there is another container to probe, or none.
+        # The change may be that there is another container to probe, or none.
         if subject is not None and trio.current_time() >= due and self._pod.subject_to_probe(self._key) is subject:
             await self._run_once(subject, due)
 

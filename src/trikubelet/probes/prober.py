@@ -38,7 +38,7 @@ OUTPUT_BYTES_MAX: Final = 10 * 1024
 
 
 class ProbeResult(Enum):
-    """What a probe says of the container. The values are those of upstream's metrics."""
+    """The result of a probe. The values are those of upstream's metrics."""
 
     SUCCESS = "successful"
     WARNING = "warning"
@@ -154,6 +154,6 @@ class Prober:
 
 
 async def _failed(text: str) -> ProbeOutcome:
-    """The outcome where nobody needs to be asked."""
+    """Return the outcome for a probe that needs no request."""
     await trio.lowlevel.checkpoint()
     return ProbeOutcome(ProbeResult.FAILURE, text)

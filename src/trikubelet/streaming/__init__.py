@@ -2,5 +2,5 @@
 
     StreamingServer.url ─► http://127.0.0.1:PORT/TOKEN ─► SPDY ─► talk_to_process, forward_ports ─► the runtime's own
 
-``embedded`` and ``fake`` have one each; the other end is whoever got the URL, as with any runtime.
+``embedded`` and ``fake`` have one each; the other end is the client that got the URL, as with any runtime.
 """

@@ -43,7 +43,7 @@ async def forward_ports(session: Session, connect: Callable[[int], Awaitable[tri
 
 
 async def _give_up(halves: dict[str, SpdyStream], request: str, stream: SpdyStream) -> None:
-    """End a half whose other one does not come; while nobody reads it, nothing of the client is read."""
+    """End a half whose other one does not come; while it has no reader, nothing of the client is read."""
     await trio.sleep(STREAMS_SECONDS_MAX)
     if halves.get(request) is stream:
         del halves[request]

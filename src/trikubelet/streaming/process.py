@@ -47,7 +47,7 @@ class Talk:
     resizes: SpdyStream | None
 
     async def sizes(self) -> AsyncGenerator[Size, None]:
-        """What the client's terminal is resized to; what cannot be read is passed over."""
+        """Yield the sizes that the client's terminal is resized to; malformed ones are skipped."""
         said = b""
         while self.resizes is not None and (some := await self.resizes.receive_some()):
             *whole, said = (said + some).replace(b"}", b"}\n").split(b"\n")

@@ -1,7 +1,8 @@
-"""Where a runtime of ours streams: one HTTP server on loopback, and URLs that nobody can guess, each good once.
+"""The server on which a runtime of ours streams: one HTTP server on loopback, and URLs that cannot be guessed, each
+good once.
 
-It listens when the first URL is asked for: most agents never are, and a process may have thousands of runtimes. Who has
-a URL got it over the CRI's socket and may do what it says; who is on the machine and has none may do nothing.
+It listens when the first URL is asked for: most agents never are, and a process may have thousands of runtimes. A
+client with a URL got it over the CRI's socket and may use it; other processes of the machine may do nothing.
 """
 
 from __future__ import annotations
@@ -86,8 +87,8 @@ class StreamingServer:
 
 
 def _spoken(request: Request, protocol: str) -> str:
-    """What a client is to speak. WebSocket is translated by the node's API (``server.streams``), which passes a request
-    on as it is when it knows none of its protocols."""
+    """Return the protocol that a client is to speak. WebSocket is translated by the node's API (``server.streams``),
+    which passes a request on as it is when it knows none of its protocols."""
     if request.headers.get("upgrade", "").lower() != "websocket":
         return f"only {SPDY} with {protocol} is spoken here"
     if protocol == PORT_FORWARD:

@@ -4,7 +4,7 @@
         ◄─ frames ── its ``send_all``, ``send_eof``
 
 SPDY has no windows here (``core.spdy``), so a stream that is not read holds up the connection, and with it the client:
-nothing is kept but one piece. A stream that somebody has closed throws away what still comes for it.
+nothing is kept but one piece. A closed stream throws away the data that still comes for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STREAMS_MAX: Final = 1000
 STREAMS_SECONDS_MAX: Final = 30.0
 """For the client to open the streams that belong together (upstream's DefaultStreamCreationTimeout)."""
 DATA_BYTES_MAX: Final = 32 * 1024
-"""Of one frame, so that streams take turns."""
+"""The payload of one frame, so that streams take turns."""
 FAREWELL_SECONDS_MAX: Final = 1.0
 """For a client to close, having read all, before its connection is closed."""
 _RECEIVE_BYTES: Final = 64 * 1024
@@ -42,7 +42,7 @@ class SpdyStream(trio.abc.HalfCloseableStream):
         self._said_all = False
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """What the client says next; b"" once it says no more. Raises trio.ClosedResourceError."""
+        """Return the client's next data; b"" at its end. Raises trio.ClosedResourceError."""
         if not self._rest:
             try:
                 self._rest = await self._arrived.receive()
@@ -70,7 +70,7 @@ class SpdyStream(trio.abc.HalfCloseableStream):
             await self._session.send(spdy.data(self._id, b"", ends=True))
 
     def deafen(self) -> None:
-        """Nobody will read it: what still comes for it is thrown away, and holds up nobody else."""
+        """Stop reading: data that still comes for it is thrown away, and holds up no other stream."""
         self._arrived.close()
 
     async def aclose(self) -> None:
@@ -88,7 +88,7 @@ class SpdyStream(trio.abc.HalfCloseableStream):
             if frame.data:
                 await self._arriving.send(frame.data)
         except trio.BrokenResourceError:
-            return  # nobody reads it any more
+            return  # it has no reader any more
         if frame.ends:
             self._arriving.close()
 
@@ -116,7 +116,7 @@ class Session:
                 for frame in reader.feed(data):
                     await self._hear(frame)
         except (spdy.NotSpdy, trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # there is nobody to talk to
+            pass  # the client has gone
         finally:
             self._over.set()
             self._opening.close()
@@ -161,7 +161,7 @@ class Session:
         self._streams.pop(stream_id, None)
 
     def turn_down(self) -> None:
-        """No more streams are wanted: nobody will read those that were not taken, and further ones are reset."""
+        """Refuse further streams: those that were not taken have no reader, and further ones are reset."""
         with suppress(trio.WouldBlock, trio.EndOfChannel):
             while True:
                 self.opened.receive_nowait().deafen()

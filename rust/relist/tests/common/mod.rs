@@ -7,8 +7,8 @@ pub mod status;
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// So many examples for a property, the same ones each time. Who asks for another number of them (`PROPTEST_CASES`) has
-/// fresh ones; `PROPTEST_RNG_SEED` says which.
+/// So many examples for a property, the same ones each time. A run with another number of them (`PROPTEST_CASES`) has
+/// fresh ones; `PROPTEST_RNG_SEED` selects them.
 pub fn examples(cases: u32) -> Config {
     let rng_seed = if std::env::var_os("PROPTEST_CASES").is_some() { RngSeed::Random } else { RngSeed::Fixed(1) };
     Config { cases, failure_persistence: None, rng_seed, ..Config::default() }
@@ -93,7 +93,7 @@ pub struct Container {
     pub attempt: u32,
     pub state: u64,
     pub created_at: i64,
-    /// Whether it carries what a kubelet's containers carry and nobody here reads.
+    /// Whether it carries the further fields of a kubelet's containers, which are not read here.
     pub laden: bool,
 }
 
@@ -185,7 +185,7 @@ pub fn container(item: &Container, chance: &mut Chance, out: &mut Vec<u8>) {
 /// The first thing on a node was made then, in nanoseconds since the epoch.
 const SINCE: i64 = 1_767_323_045_678_901_234;
 
-/// What a node has: pods of one sandbox and two containers.
+/// The pods of a node, of one sandbox and two containers.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
     pub sandboxes: Vec<Sandbox>,
