@@ -46,11 +46,11 @@ makeIPTablesUtilChains=true iptablesMasqueradeBit=14 iptablesDropBit=15 featureG
 memorySwap={"swapBehavior":"NoSwap"} containerLogMaxSize="10Mi" containerLogMaxFiles=5 containerLogMaxWorkers=1
 containerLogMonitorInterval=10.0 configMapAndSecretChangeDetectionStrategy="Watch" systemReserved={} kubeReserved={}
 reservedSystemCPUs="" showHiddenMetricsForVersion="" systemReservedCgroup="" kubeReservedCgroup=""
-enforceNodeAllocatable=["pods"] allowedUnsafeSysctls=[]
+enforceNodeAllocatable=["pods"] allowedUnsafeSysctls=[] defaultPodSysctls={}
 volumePluginDir="/usr/libexec/kubernetes/kubelet-plugins/volume/exec/" providerID="" kernelMemcgNotification=false
 enableSystemLogHandler=true enableSystemLogQuery=false shutdownGracePeriod=0.0 shutdownGracePeriodCriticalPods=0.0
 shutdownGracePeriodByPodPriority=[] crashLoopBackOff={"maxContainerRestartPeriod":null} reservedMemory=[]
-enableProfilingHandler=true enableDebugFlagsHandler=true seccompDefault=false memoryThrottlingFactor=0.9
+enableProfilingHandler=true enableDebugFlagsHandler=true seccompDefault=false memoryThrottlingFactor=null
 memoryReservationPolicy="None" registerWithTaints=[] registerNode=true tracing=null localStorageCapacityIsolation=true
 containerRuntimeEndpoint="" imageServiceEndpoint="" failCgroupV1=true userNamespaces=null
 authentication={"x509":{"clientCAFile":""},"webhook":{"enabled":true,"cacheTTL":120.0},"anonymous":{"enabled":false}}

@@ -182,7 +182,7 @@ def _memory_rules(settings: Settings, reading: NodeReading) -> MemoryRules:
     return MemoryRules(
         swap_bytes=reading.swap_bytes if configuration.memory_swap.swap_behavior == "LimitedSwap" else 0,
         kills_one=bool(configuration.single_process_oom_kill),
-        throttle=configuration.memory_throttling_factor if has_qos else 0.0,
+        throttle=(configuration.memory_throttling_factor or 0.0) if has_qos else 0.0,
         reserves=has_qos and configuration.memory_reservation_policy == "TieredReservation",
     )
 

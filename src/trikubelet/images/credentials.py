@@ -3,14 +3,14 @@
     imagePullSecrets ─► ports.PodObjects ┐
     docker's files, plugins ─► ports.NodeLogins ┴─► core.keyring ─► those that fit, to be tried one after the other
 
-A Secret that is not there is reported, and the image tried without it, as upstream has it: the image may need none. So
-is one without a login that can be read.
+The image is tried without a Secret that is not there, or that has no login that can be read, because it may need none.
+The caller reports such Secrets if the pull then fails, like upstream since 1.37.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
@@ -33,6 +33,13 @@ log = logging.getLogger(__name__)
 Place = tuple[str, Credential]
 
 
+class Found(NamedTuple):
+    """What a pod may try for an image, those that fit best first, and the names of the Secrets that gave nothing."""
+
+    credentials: tuple[Credential, ...]
+    missing: tuple[str, ...] = ()
+
+
 class PodCredentials:
     """Asks for them whenever an image is wanted. Owns no state but the plugins'."""
 
@@ -42,18 +49,17 @@ class PodCredentials:
         self._objects = objects
         self._node = node
         self._plugins = [Plugin(plugin, node, objects, events) for plugin in plugins]
-        self._events = events
 
-    async def find(self, pod: Pod, image: str) -> tuple[Credential, ...]:
-        """What the pod may try for an image, those that fit best first; nothing: nobody has anything. Waits for an
-        API server and plugins, within their bounds."""
+    async def find(self, pod: Pod, image: str) -> Found:
+        """The pod's credentials for an image. Waits for an API server and plugins, within their bounds."""
         place = repository(image)
         secrets: list[Place] = []
+        missing: list[str] = []
         node: list[Place] = []
         plugins: dict[int, list[Place]] = {}
 
         async def of_secrets() -> None:
-            secrets.extend(await self._of_secrets(pod))
+            secrets.extend(await self._of_secrets(pod, missing))
 
         async def of_node() -> None:
             node.extend((where, Credential(login)) for where, login in (await self._node.configured()).items())
@@ -67,11 +73,11 @@ class PodCredentials:
             for number, plugin in enumerate(self._plugins):
                 nursery.start_soon(of_plugin, number, plugin)
         made = [one for number in sorted(plugins) for one in plugins[number]]
-        return tuple(credential for ring in (secrets, node, made) for credential in fitting(ring, place))
+        fit = tuple(credential for ring in (secrets, node, made) for credential in fitting(ring, place))
+        return Found(fit, tuple(missing))
 
-    async def _of_secrets(self, pod: Pod) -> list[Place]:
+    async def _of_secrets(self, pod: Pod, missing: list[str]) -> list[Place]:
         found: list[Place] = []
-        missing: list[str] = []
         for name in dict.fromkeys(reference.name for reference in pod.spec.image_pull_secrets if reference.name):
             try:
                 secret = await self._objects.secret(pod, name)
@@ -83,8 +89,4 @@ class PodCredentials:
             except (ObjectUnavailable, ValueError) as error:
                 log.warning("Pod %s: no login from its image pull secret %s: %s", object_ref(pod), name, error)
                 missing.append(name)
-        if missing:
-            message = f"Unable to retrieve some image pull secrets ({', '.join(missing)}); "
-            message += "attempting to pull the image may not succeed."
-            self._events.record(object_ref(pod), "Warning", "FailedToRetrieveImagePullSecret", message)
         return found

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 
     from trikubelet.core.pull_failures import Failure
-    from trikubelet.images.credentials import PodCredentials
+    from trikubelet.images.credentials import Found, PodCredentials
     from trikubelet.images.rights import PullRights
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.credential_plugin import CredentialPlugin
@@ -80,13 +80,14 @@ class PullRules:
 
 @dataclass(slots=True)
 class _Wanted:
-    """An image somebody wants; ``image`` is its name with a tag or digest. ``credentials`` are asked for once."""
+    """An image that a container needs; ``image`` is its name with a tag or digest. ``found``: its credentials, looked
+    up once."""
 
     pod: Pod
     container: Container
     image: str
     sandbox: SandboxConfig
-    credentials: Sequence[Credential] | None = None
+    found: Found | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -225,9 +226,9 @@ class Puller:
         return await self._rights.may_have(wanted.image, present.id, lambda: self._find(wanted))
 
     async def _find(self, wanted: _Wanted) -> Sequence[Credential]:
-        if wanted.credentials is None:
-            wanted.credentials = await self._credentials.find(wanted.pod, wanted.image)
-        return wanted.credentials
+        if wanted.found is None:
+            wanted.found = await self._credentials.find(wanted.pod, wanted.image)
+        return wanted.found.credentials
 
     def _check_backoff(self, wanted: _Wanted) -> None:
         failure = self._failures.get(wanted.key)
@@ -355,6 +356,10 @@ class Puller:
             del self._failures[next(iter(self._failures))]
         self._record(wanted, "Warning", "Failed", f'Failed to pull image "{wanted.image}": {why}')
         self._record(wanted, "Warning", "Failed", f"Error: {reason}")
+        if reason == "ErrImagePull" and wanted.found is not None and wanted.found.missing:
+            said = f"Unable to retrieve some image pull secrets ({', '.join(wanted.found.missing)}); "
+            said += "attempting to pull the image may not succeed."
+            self._events.record(object_ref(wanted.pod), "Warning", "FailedToRetrieveImagePullSecret", said)
         return ImageUnavailable(reason, message, wanted.container.name)
 
     def _refused(self, pod: Pod, container: Container, reason: str, message: str, *, event: str) -> ImageUnavailable:

@@ -1,9 +1,10 @@
 """Feature gates: which there are, what they are by default, and what an operator made of them.
 
-The names and defaults are Kubernetes v1.36's, as far as they touch a node. A gate that has no effect in this agent is
-accepted all the same, so that a node's configuration can be carried over; a name Kubernetes never had is refused with
-the nearest known one, and so is turning a finished (GA) feature off. ``AllAlpha`` and ``AllBeta`` switch a whole stage;
-a gate named beside them keeps what it was given.
+The names and defaults are those of the followed release (``model.upstream``), from the generated history of all gates
+(``model.gate_history``). A gate that has no effect in this agent is accepted all the same, so that a node's
+configuration can be carried over. A gate of another release is refused with the release that removed it or brings it, a
+name that Kubernetes never had with the nearest known one, and so is switching a gate that is locked. ``AllAlpha`` and
+``AllBeta`` switch a whole stage; a gate named beside them keeps what it was given.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.model.faults import nearest
+from trikubelet.model.gate_history import HISTORY
+from trikubelet.model.upstream import FOLLOWED, minor_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from trikubelet.model.upstream import Minor
 
 
 class Stage(Enum):
@@ -34,86 +39,34 @@ class Gate:
     name: str
     stage: Stage
     default: bool
-
-    @property
-    def locked(self) -> bool:
-        """Whether it can no longer be switched."""
-        return self.stage is Stage.GA
+    locked: bool = False
 
 
-def _gates(words: str, stage: Stage, *, default: bool) -> dict[str, Gate]:
-    return {name: Gate(name, stage, default) for name in words.split()}
+_REMOVED: Final = "removed"
+_STAGES: Final = {stage.value.lower(): stage for stage in Stage}
 
 
-GATES: Final[dict[str, Gate]] = {
-    **_gates(
-        """
-        CPUManagerPolicyAlphaOptions CRIListStreaming CSIVolumeHealth ContainerStopSignals DRAListTypeAttributes
-        DRANodeAllocatableResources DRAResourcePoolStatus DRAWorkloadResourceClaims EventedPLEG
-        ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
-        KubeletInUserNamespace MemoryQoS PodAndContainerStatsFromCRI PodLevelResourceManagers
-        PodLogsQuerySplitStreams PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay RuntimeClassInImageCriAPI
-        TopologyAwareWorkloadScheduling TopologyManagerPolicyAlphaOptions UserNamespacesHostNetworkSupport
-        VolumeLimitScaling
-        """,
-        Stage.ALPHA,
-        default=False,
-    ),
-    **_gates(
-        """
-        CPUManagerPolicyBetaOptions ContainerCheckpoint ContainerRestartRules DRAConsumableCapacity
-        DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices
-        DRAResourceClaimDeviceStatus DRAResourceClaimGranularStatusAuthorization DRASchedulerFilterTimeout EnvFiles
-        ExtendWebSocketsToKubelet GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority HostnameOverride
-        InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScalingInitContainers KubeletCrashLoopBackOffMax
-        KubeletEnsureSecretPulledImages KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders
-        NodeDeclaredFeatures PLEGOnDemandRelist PodLevelResources PodReadyToStartContainersCondition
-        PortForwardWebsockets PreventStaticPodAPIReferences RelaxedServiceNameValidation ReloadKubeletClientCAFile
-        ReloadKubeletServerCertificateFile ResourceHealthStatus ResourceHealthStatusMessage
-        RestartAllContainersOnContainerExits RotateKubeletServerCertificate TopologyManagerPolicyBetaOptions
-        TranslateStreamCloseWebsocketRequests
-        """,
-        Stage.BETA,
-        default=True,
-    ),
-    **_gates(
-        """
-        ClusterTrustBundle ClusterTrustBundleProjection DRADeviceTaintRules
-        LocalStorageCapacityIsolationFSQuotaMonitoring PodCertificateRequest SELinuxMount
-        """,
-        Stage.BETA,
-        default=False,
-    ),
-    **_gates(
-        """
-        CustomCPUCFSQuotaPeriod CPUManagerPolicyOptions CSIServiceAccountTokenSecrets DRAAdminAccess DRAPrioritizedList
-        DynamicResourceAllocation ExecProbeTimeout ImageMaximumGCAge ImageVolume InPlacePodVerticalScaling
-        KubeletCgroupDriverFromCRI KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources
-        KubeletPodResourcesGet KubeletTracing MutableCSINodeAllocatableCount NodeLogQuery NodeSwap
-        PodLifecycleSleepAction PodLifecycleSleepActionAllowZero PodObservedGenerationTracking ProcMountType
-        RecursiveReadOnlyMounts RelaxedDNSSearchValidation RelaxedEnvironmentVariableValidation SELinuxChangePolicy
-        SELinuxMountReadWriteOncePod SidecarContainers SupplementalGroupsPolicy SystemdWatchdog
-        TopologyManagerPolicyOptions UserNamespacesSupport
-        """,
-        Stage.GA,
-        default=True,
-    ),
-    **_gates(
-        """
-        DisableCPUQuotaWithExclusiveCPUs DisableNodeKubeProxyVersion KubeletPodResourcesListUseActivePods
-        """,
-        Stage.DEPRECATED,
-        default=True,
-    ),
-    **_gates(
-        """
-        ChangeContainerStatusOnKubeletRestart KubeletRegistrationGetOnExistsOnly
-        """,
-        Stage.DEPRECATED,
-        default=False,
-    ),
-}
-"""Every gate by its name."""
+def _gate(name: str, written: str) -> Gate:
+    """A gate in one stage of its history: ``1.36:beta:off``."""
+    _, stage, default = written.split(":")
+    return Gate(name, _STAGES[stage], default.startswith("on"), default.endswith("!"))
+
+
+_HISTORY: Final = {name: stages for name, *stages in map(str.split, HISTORY.split("\n")[1:-1])}
+
+
+def gates_of(version: Minor) -> dict[str, Gate]:
+    """The gates that a kubelet of a minor version knows, by their names."""
+    found: dict[str, Gate] = {}
+    for name, stages in _HISTORY.items():
+        reached = [one for one in stages if minor_of(one) <= version]
+        if reached and not reached[-1].endswith(_REMOVED):
+            found[name] = _gate(name, reached[-1])
+    return found
+
+
+GATES: Final = gates_of(FOLLOWED)
+"""Every gate of the followed release by its name."""
 
 _ALL: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
@@ -149,10 +102,24 @@ def gate_problem(name: str, value: bool) -> tuple[str, str]:
         return "", ""
     gate = GATES.get(name)
     if gate is None:
-        return f"unrecognized feature gate: {name}", nearest(name, (*GATES, *_ALL)) or "remove it"
+        return f"unrecognized feature gate: {name}{_of_another_release(name)}", _remedy(name)
     if gate.locked and value is not gate.default:
         return f"cannot set feature gate {name} to {_go(value)}, feature is locked to {_go(gate.default)}", "remove it"
     return "", ""
+
+
+def _of_another_release(name: str) -> str:
+    """Why a gate that Kubernetes has, or had, is not known: ``: Kubernetes 1.37 removed it``. Empty for other names."""
+    stages = _HISTORY.get(name, ())
+    for stage in stages:
+        if stage.endswith(_REMOVED) and minor_of(stage) <= FOLLOWED:
+            return f": Kubernetes {minor_of(stage)} removed it"
+    return f": Kubernetes {minor_of(stages[0])} brings it" if stages else ""
+
+
+def _remedy(name: str) -> str:
+    near = "" if name in _HISTORY else nearest(name, (*GATES, *_ALL))
+    return near or "remove it"
 
 
 def parse_gates(text: str) -> dict[str, bool]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from trikubelet.model.kubelet_configuration import KubeletConfiguration
 
 _MANY: Final = 2**63 - 1
+_FORMER_THROTTLING: Final = 0.9
+"""The default of memoryThrottlingFactor before 1.37, which many files have and which asks for nothing."""
 _RANGES: Final = {
     "crashLoopBackOff.maxContainerRestartPeriod": (1, 300),
     "cpuCFSQuotaPeriod": (0.001, 1),
@@ -113,7 +115,7 @@ def _ranges(c: KubeletConfiguration) -> Problems:
     for path in _PERIODS:
         if (value := value_at(c, path)) < 0:
             yield _invalid_period(path, value, "must not be negative")
-    if not 0 < c.memory_throttling_factor <= 1:
+    if c.memory_throttling_factor is not None and not 0 < c.memory_throttling_factor <= 1:
         yield invalid("memoryThrottlingFactor", c.memory_throttling_factor, "must be more than 0 and at most 1")
 
 
@@ -243,5 +245,9 @@ def _features(c: KubeletConfiguration) -> Problems:
         yield forbidden("shutdownGracePeriodByPodPriority", detail)
     if c.qos_reserved and not gates.enabled("QOSReserved"):
         yield forbidden("qosReserved", "needs the feature gate QOSReserved")
+    if c.memory_throttling_factor not in (None, _FORMER_THROTTLING) and not gates.enabled("MemoryQoS"):
+        yield forbidden("memoryThrottlingFactor", "needs the feature gate MemoryQoS")
+    if c.default_pod_sysctls and not gates.enabled("DefaultPodSysctls"):
+        yield forbidden("defaultPodSysctls", "needs the feature gate DefaultPodSysctls")
     if c.memory_reservation_policy != "None" and not gates.enabled("MemoryQoS"):
         yield forbidden("memoryReservationPolicy", "needs the feature gate MemoryQoS")

@@ -41,7 +41,7 @@ def without_effect_in_version_1(c: KubeletConfiguration) -> tuple[str, ...]:
     asked = {
         "memoryReservationPolicy": c.memory_reservation_policy == "TieredReservation",
         "memorySwap.swapBehavior": c.memory_swap.swap_behavior == "LimitedSwap",
-        "memoryThrottlingFactor": c.memory_throttling_factor != KubeletConfiguration().memory_throttling_factor,
+        "memoryThrottlingFactor": c.memory_throttling_factor is not None,
         "singleProcessOOMKill": c.single_process_oom_kill is False,
     }
     return tuple(name for name, is_asked in asked.items() if is_asked)

@@ -319,6 +319,7 @@ _IDLE: Final = {
     "the runtime's own affair": ("podCIDR", "hairpinMode"),
     "iptables are left to others": ("makeIPTablesUtilChains", "iptablesMasqueradeBit", "iptablesDropBit"),
     "the agent does not run once": ("runOnce",),
+    "an alpha feature of 1.37, which is not there yet": ("defaultPodSysctls",),
     "the log is written at once": ("logging.flushFrequency", "logging.options"),
 }
 """Fields without an effect, by the reason."""
