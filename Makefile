@@ -7,6 +7,7 @@
 #   NIGHTLY   more words for packaging/nightly.py: NIGHTLY="--only lint,order", NIGHTLY=--list
 #   WORKERS   how many files of live tests run side by side
 #   ARCHITECTURES   for which `make wheels` and `make packages` build: x86_64, aarch64 (default: this machine's)
+#   REPORTS   the release of Kubernetes that an agent of `make packages` reports (default: the one it follows)
 #   FLAGS     more of them for the agent of `make run`: FLAGS=--healthz-port=0 where a kubelet has the port
 #   WHEEL     a prebuilt wheel of this very checkout, whose compiled module `make run` takes where there is no cargo
 #   STALLS    more words for packaging/stalls.py in `make test-stalled` (--seed=7, --still=1)

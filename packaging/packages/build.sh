@@ -9,6 +9,8 @@
 #   build.sh            all of it
 #   build.sh --wheels   the wheels alone
 #
+# REPORTS=v1.36.3 has the agent of these packages report that release of Kubernetes, in place of the one it follows.
+#
 # Building the same commit twice gives the same bytes. Called by `make packages` and `make wheels`, with the virtual
 # environment's Python first on PATH.
 
@@ -25,6 +27,13 @@ stop() {
 }
 
 said_by_us() { PYTHONPATH=src python -B -m trikubelet "$@"; }
+
+# The release of Kubernetes that an agent of these packages reports, until it knows its API server's.
+reported_release() {
+    PYTHONPATH=src python -B -c 'import sys; from pathlib import Path; from trikubelet.app import release
+print(release.reported_version(release.chosen_release(Path(sys.argv[1]))).partition("+")[0].removeprefix("v"))
+' "$FILES/kubernetes-version"
+}
 
 build_nfpm() {
     [ ! -x "$CACHE" ] || return 0
@@ -57,7 +66,9 @@ done
 FILES=$(mktemp -d)
 trap 'rm -rf "$FILES"' EXIT
 VERSION=$(said_by_us --version | cut -d' ' -f2)
-KUBELET=$(PYTHONPATH=src python -B -c 'from trikubelet.app.release import KUBERNETES_VERSION as v; print(v.removeprefix("v"))')
+cp packaging/packages/kubernetes-version "$FILES"
+[ -z "${REPORTS-}" ] || echo "$REPORTS" >>"$FILES/kubernetes-version"
+KUBELET=$(reported_release) || stop "no agent would report REPORTS=${REPORTS-}"
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 315532800)}
 export FILES VERSION KUBELET SOURCE_DATE_EPOCH
 

@@ -250,7 +250,7 @@ def test_fields_without_effect_are_named_once_and_defaults_are_not() -> None:
         "enableServer: true\nstaticPodPath: /x\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n"
         "authentication: {webhook: {enabled: false}}\nevictionHard: {memory.available: 5%, nodefs.available: 5%}\n"
         "logging: {verbosity: 3, flushFrequency: 1s}\nmaxOpenFiles: 0\n"
-        "featureGates: {EventedPLEG: true, SidecarContainers: true, AllAlpha: false}\n"
+        "featureGates: {EventedPLEG: true, NodeSwap: true, AllAlpha: false}\n"
     )
 
     assert (

@@ -39,7 +39,7 @@ def test_an_alpha_feature_is_off_in_every_release_and_a_locked_one_is_finished_o
 # Read from the sources of the three releases: stage, default, and whether it is locked.
 BY_RELEASE = {
     "ClusterTrustBundleProjection": ("beta off", "ga on", "ga on"),
-    "SELinuxMount": ("beta off", "ga on locked", "ga on locked"),
+    "SELinuxMount": ("beta off", "ga on", "ga on"),
     "MemoryQoS": ("alpha off", "beta on", "beta on"),
     "HugepageAwareEviction": ("", "beta on", "beta on"),
     "AtomicWriteVolumeUserFields": ("", "alpha off", "beta on"),

@@ -32,7 +32,7 @@ def test_durations_are_written_as_go_does_and_other_numbers_are_not() -> None:
         told["authentication"]["webhook"]["cacheTTL"],
         told["streamingConnectionIdleTimeout"],
     )
-    assert ("5s", 2, 110) == (told["logging"]["flushFrequency"], told["logging"]["verbosity"], told["maxPods"])
+    assert ("5s", 85, 110) == (told["logging"]["flushFrequency"], told["imageGCHighThresholdPercent"], told["maxPods"])
     assert "tracing" not in told
 
 

@@ -21,6 +21,7 @@ from live.kit.daemon import await_that
 from live.kit.kubectl import Kubectl, KubectlFailed
 from live.kit.manifests import container, pod, shell
 from live.kit.network import free_port
+from trikubelet.model.upstream import KUBERNETES_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +107,7 @@ def lists(node: Node) -> None:
     assert "default" in node.kubectl("get", "ns")
     assert "Started" in node.kubectl("get", "events")
     assert "Started" in node.kubectl("events", "--for=pod/web-live")
-    assert "v1.36" in node.kubectl("version")
+    assert KUBERNETES_VERSION in node.kubectl("version")
     assert "pods/exec" not in node.kubectl("api-resources")
     assert 'pods "none" not found' in node.refused("get", "pod", "none")
     assert "Running" == node.kubectl("get", "pod", "web-live", "-o", "jsonpath={.status.phase}")

@@ -119,7 +119,7 @@ class Bench:
 
     def node_api(self, configuration: KubeletConfiguration) -> NodeApi:
         self.streams = streams = Streams(self.view, self.runtime, configuration.streaming_connection_idle_timeout)
-        about = About("v1.2.3", self.clock.now_ns() - 3723 * 10**9, {"b": "2", "a": "1"}, lambda: self.paths)
+        about = About(lambda: "v1.2.3", self.clock.now_ns() - 3723 * 10**9, {"b": "2", "a": "1"}, lambda: self.paths)
         checkpoints = Checkpoints(self.view, self.runtime, self.directory, self.clock)
         into = pages(about, configuration, self.clock, checkpoints, self.directory)
         made = NodeApi(self.view, self.stats, streams, self.checks, {}, configuration, self.clock, into, self.spans)

@@ -27,6 +27,7 @@ from trikubelet.kube.informer import Informer
 from trikubelet.kube.pod_objects import ApiPodObjects
 from trikubelet.model import k8s
 from trikubelet.model.api import NODES, PODS, Selection
+from trikubelet.model.api_errors import ApiFailure
 from trikubelet.model.decoding import decode_object
 from trikubelet.model.objects import ObjectRef
 from trikubelet.node.csi_node import CsiNode
@@ -50,11 +51,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+async def _not_stated() -> str:
+    """The version of a server that does not state it. Raises ApiFailure."""
+    await trio.lowlevel.checkpoint()
+    raise ApiFailure("the server states no version")
+
+
 @dataclass(frozen=True, slots=True)
 class ApiClients:
     """An API server, asked for each purpose over connections of its own. ``objects`` is for watches of single objects,
     ``volumes`` for what their volumes need once: tokens, certificates and claims. ``reset`` reconnects those of the
-    heartbeats: the lease's and the node's. ``figures``: metrics of the requests over all of them."""
+    heartbeats: the lease's and the node's. ``server_version`` returns
+    the server's version, as ``v1.37.2``, and raises ApiError. ``figures``: metrics of the requests over all of them."""
 
     lease: Api
     node: Api
@@ -66,6 +74,7 @@ class ApiClients:
     volumes: Api
     reviews: Api
     reset: Callable[[], None]
+    server_version: Callable[[], Awaitable[str]] = _not_stated
     figures: ApiFigures = field(default_factory=ApiFigures)
 
 

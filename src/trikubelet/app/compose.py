@@ -28,7 +28,7 @@ from trikubelet.app.kernel import confirm_kernel
 from trikubelet.app.machine_ports import machine_ports
 from trikubelet.app.node import build_node, run_node, run_pressure
 from trikubelet.app.paths import make_run_dir
-from trikubelet.app.release import VERSION
+from trikubelet.app.release import chosen_release, reported_version
 from trikubelet.app.report import Reporter
 from trikubelet.app.services import open_services
 from trikubelet.app.sources import build_sources, source_names
@@ -47,6 +47,7 @@ from trikubelet.host.subordinate_ids import read_subordinate_ids
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.node.addresses import NodeAddresses
 from trikubelet.node.agent_stop import end_pods
+from trikubelet.node.server_version import ServerVersion
 from trikubelet.server.health import serve_health
 from trikubelet.server.local_api import serve_local_api
 from trikubelet.server.node_figures import Setup
@@ -87,7 +88,8 @@ has a thread."""
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """The joined agent, for those who only read. ``checks`` are its health checks by name."""
+    """The joined agent, for those who only read. ``checks`` are its health checks by name; ``version`` returns the
+    version that it reports now."""
 
     node: Node
     sources: Sources
@@ -98,6 +100,7 @@ class Agent:
     notes: AgentNotes
     stats: StatsProvider
     disks: Disks
+    version: Callable[[], str]
     member: MemberTask | None = None
 
 
@@ -233,11 +236,21 @@ def _join(
     addresses.published = lambda: internal_ips(node.node_object.newest)
     manifests = ThreadPool("manifests", MANIFEST_THREADS_MAX)
     sources = build_sources(settings, node.slots, ports.files, clock, manifests, bounds)
-    report = _reporter(settings, node, facts, reading, images, addresses).report
-    member = _membership(settings, node, reading, report, found, clock, spans)
+    server_version = ServerVersion(chance)
+    chosen = chosen_release()
+
+    def version() -> str:
+        return reported_version(chosen, server_version.known)
+
+    report = _reporter(settings, node, facts, reading, images, addresses, version).report
+    member = _membership(settings, node, reading, report, found, clock, spans, server_version)
     if member is not None:
         addresses.changed.add(member.addresses_changed)
-    setup = Setup(VERSION, facts.cgroup_version, settings.effective.gates.states())
+    gates = settings.effective.gates.states()
+
+    def setup() -> Setup:
+        return Setup(version(), facts.cgroup_version, gates)
+
     view = View(node, clock, settings.node_name, str(settings.pod_logs_dir), sources.files, setup, member, calls)
     checks: dict[str, Check] = {
         "log": log_problem,
@@ -259,7 +272,7 @@ def _join(
     stats = StatsProvider(
         runtime, images, gauges, disks, FileSystems(gauges, settings.root_dir), node.cache, view.pods, facts
     )
-    return Agent(node, sources, runtime, view, checks, addresses, notes, stats, disks, member)
+    return Agent(node, sources, runtime, view, checks, addresses, notes, stats, disks, version, member)
 
 
 def _reporter(
@@ -269,6 +282,7 @@ def _reporter(
     reading: NodeReading,
     images: Images,
     addresses: NodeAddresses,
+    version: Callable[[], str],
 ) -> Reporter:
     is_told = bool(settings.node_ips or settings.node_ip_family)
     return Reporter(
@@ -281,6 +295,7 @@ def _reporter(
         settings.api_port,
         external_cloud=settings.external_cloud,
         cloud_tells=settings.external_cloud and not is_told,
+        version=version,
     )
 
 
@@ -292,13 +307,14 @@ def _membership(
     found: Found | None,
     clock: Clock,
     spans: Spans | None,
+    server_version: ServerVersion,
 ) -> MemberTask | None:
     """The node's membership of a cluster, if it is configured."""
     if found is None:
         return None
     from trikubelet.app.member import MemberTask  # noqa: PLC0415 - an agent of its own needs no HTTP client
 
-    return MemberTask(settings, node, reading, report, found, clock, spans)
+    return MemberTask(settings, node, reading, report, found, clock, spans, server_version)
 
 
 async def _start_tracing(services: Services, settings: Settings) -> Spans | None:

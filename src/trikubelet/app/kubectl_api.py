@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.app.kubectl_resources import resources
-from trikubelet.app.release import VERSION
 from trikubelet.app.settings import KUBECTL_ADDRESS
 from trikubelet.core.kubeconfig import write_kubeconfig
 from trikubelet.httpd.server import HttpLimits, serve_http
@@ -77,7 +76,7 @@ async def start_kubectl_api(
         raise StartFailed(f"cannot answer kubectl on {KUBECTL_ADDRESS} port {port}: {why}") from error
     known = resources(agent.view, agent.notes)
     how = partial(how_to_change, settings.manifest_path or settings.manifest_url, agent.sources)
-    api = KubectlApi(known, agent.view, streams, clock, token, VERSION, how)
+    api = KubectlApi(known, agent.view, streams, clock, token, agent.version(), how)
     listeners = [TlsListener(one, tls.context) for one in ports]
     serve = partial(serve_http, api.answer, listeners, limits=LIMITS, goes_on=tls.goes_on)
     await services.start("API for kubectl", serve)

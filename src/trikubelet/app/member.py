@@ -30,6 +30,7 @@ from trikubelet.kube.unauthorized_log import UnauthorizedLog
 from trikubelet.model.certificates import CLIENT_SIGNER, SERVING_SIGNER, Subject, node_subject
 from trikubelet.node.certificate_rotation import CertificateRotation
 from trikubelet.node.publisher import Pace
+from trikubelet.node.server_version import ServerVersion
 from trikubelet.status.event_writer import EventRate
 from trikubelet.status.figures import PublishFigures
 
@@ -75,12 +76,17 @@ class MemberTask:
         found: Found,
         clock: Clock,
         spans: Spans | None = None,
+        server_version: ServerVersion | None = None,
     ) -> None:
+        """``server_version``: is kept by this task; None where nothing reads it."""
         self._spans = spans
+        self._server_version = server_version or ServerVersion(node.chance)
+        self._server_version.changed.add(self._publish)
         self._settings = settings
         self._node = node
         self._clock = clock
-        self._membership = _membership(settings, reading, report)
+        self._report = report
+        self._membership = _membership(settings, reading, self._report_to_cluster)
         self._store = client_certificate(settings, clock)
         self._threads = ThreadPool("certificates", CERTIFICATE_THREADS_MAX)
         self._member: Member | None = None
@@ -109,10 +115,14 @@ class MemberTask:
                 self._rotations.append(self._server_rotation(clients))
             for rotation in self._rotations:
                 await nursery.start(rotation.run)
+            await nursery.start(self._server_version.run, clients.server_version)
             await run_member(member)
 
     def addresses_changed(self, _: Sequence[str]) -> None:
         """Publish the node's status now. Never blocks."""
+        self._publish()
+
+    def _publish(self) -> None:
         if self._member is not None:
             self._member.publisher.wake()
 
@@ -135,6 +145,11 @@ class MemberTask:
     def reviews(self) -> Api | None:
         """The API server, for reviews of callers of this node's API; None until it can be asked."""
         return None if self._clients is None else self._clients.reviews
+
+    async def _report_to_cluster(self) -> NodeReport:
+        """The node's report, whose first one waits for the API server's version."""
+        await self._server_version.first()
+        return await self._report()
 
     def _client_rotation(self, clients: ApiClients, credentials: Credentials) -> CertificateRotation:
         settings, store, clock, chance = self._settings, self._store, self._clock, self._node.chance
@@ -182,6 +197,7 @@ def open_api_clients(credentials: Credentials, spans: Spans | None = None) -> Ap
     client = partial(ApiClient, credentials, user_agent(), figures=figures, spans=spans)
     lease = client(connections_max=HEARTBEAT_CONNECTIONS_MAX, tries_max=1)
     node = client(connections_max=HEARTBEAT_CONNECTIONS_MAX, tries_max=1)
+    reviews = client(connections_max=REVIEW_CONNECTIONS_MAX, tries_max=1)
 
     def reset() -> None:
         lease.reset()
@@ -196,8 +212,9 @@ def open_api_clients(credentials: Credentials, spans: Spans | None = None) -> Ap
         certificates=client(connections_max=HEARTBEAT_CONNECTIONS_MAX),
         objects=client(connections_max=min(OBJECT_CONNECTIONS_MAX, open_files_max() // OBJECT_FILES_SHARE)),
         volumes=client(connections_max=VOLUME_CONNECTIONS_MAX),
-        reviews=client(connections_max=REVIEW_CONNECTIONS_MAX, tries_max=1),
+        reviews=reviews,
         reset=reset,
+        server_version=reviews.server_version,
         figures=figures,
     )
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.app.flag_page import flag_values
-from trikubelet.app.release import VERSION
 from trikubelet.httpd.connection_limit import ConnectionLimit
 from trikubelet.httpd.server import HttpLimits, serve_http
 from trikubelet.httpd.tls import TlsListener
@@ -67,7 +66,7 @@ async def start_node_api(
     streams = Streams(agent.view, agent.runtime, configuration.streaming_connection_idle_timeout)
     checkpoints = Checkpoints(agent.view, agent.runtime, settings.root_dir, clock)
     into = pages(
-        About(VERSION, clock.now_ns(), flag_values(settings), lambda: (route.path for route in api.routes)),
+        About(agent.version, clock.now_ns(), flag_values(settings), lambda: (route.path for route in api.routes)),
         configuration,
         clock,
         checkpoints if settings.gate("ContainerCheckpoint") else None,

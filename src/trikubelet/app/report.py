@@ -17,7 +17,7 @@ from trikubelet.core.node_status import NodeReport, Pressures
 from trikubelet.model.runtime_errors import RuntimeCallError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from trikubelet.app.node import Node
     from trikubelet.core.containers import NodeFacts
@@ -49,10 +49,11 @@ class Reporter:
         *,
         external_cloud: bool = False,
         cloud_tells: bool = False,
+        version: Callable[[], str] = lambda: VERSION,
     ) -> None:
         """``images_max``: images reported, -1 for all; ``addresses``: None where they are always those of the facts;
         ``port``: of the node's API, 0 where none is served; ``cloud_tells``: the node reports no address, not even to
-        begin with, for the controller of its cloud will."""
+        begin with, for the controller of its cloud will; ``version``: returns the version to report now."""
         self._node = node
         self._facts = facts
         self._reading = reading
@@ -62,6 +63,7 @@ class Reporter:
         self._external_cloud = external_cloud
         self._cloud_tells = cloud_tells
         self._port = port
+        self._version = version
         self._images: Sequence[ImageInfo] = ()
         self._listed_at = float("-inf")
 
@@ -82,7 +84,7 @@ class Reporter:
             reading=self._reading,
             capacity=self._facts.capacity,
             allocatable=self._facts.allocatable,
-            version=VERSION,
+            version=self._version(),
             runtime=self._node.runtime_state.info,
             images=self._images,
             images_max=self._images_max,

@@ -59,17 +59,17 @@ class View:
         node_name: str,
         pod_logs: str,
         manifests: Callable[[], Mapping[str, FileState]],
-        setup: Setup | None = None,
+        setup: Callable[[], Setup] = Setup,
         member: MemberTask | None = None,
         calls: Sequence[CallFigures] = (),
     ) -> None:
         """``pod_logs``: the directory of the pods' log directories; ``manifests``: the current state of each manifest
-        file; a pod without a line in it was kept from an earlier reading; ``setup``: the agent's build and settings,
-        for metrics; ``member``: the node's part in a cluster, if any."""
+        file; a pod without a line in it was kept from an earlier reading; ``setup``: returns the agent's build and
+        settings, for metrics; ``member``: the node's part in a cluster, if any."""
         self._node = node
         self._node_name = node_name
         self._manifests = manifests
-        self._setup = setup or Setup()
+        self._setup = setup
         self._member = member
         self._calls = calls
         self._pods = ShownPods(node, clock)
@@ -230,7 +230,7 @@ class View:
         """The other metrics of the node's parts."""
         node, member = self._node, self._member
         return NodeFigures(
-            setup=self._setup,
+            setup=self._setup(),
             tally=tally(node, in_cluster=member is not None),
             pods=node.figures,
             startups=node.startups,

@@ -34,6 +34,7 @@ FILES: Final = (
     ("~/.config/trikubelet/manifests", "the same of an ordinary user's agent"),
     ("/var/log/pods", "logs of containers; on the embedded runtime they are in the root directory"),
     ("/etc/trikubelet/config.yaml", "configuration of the service of the package"),
+    ("/etc/trikubelet/kubernetes-version", "the release of Kubernetes that the agent reports"),
     ("/etc/default/trikubelet", "flags of the service of the package"),
 )
 

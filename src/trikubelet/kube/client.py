@@ -26,7 +26,7 @@ from trikubelet.kit.backoff import Backoff
 from trikubelet.kube.body import plain_body, read_body
 from trikubelet.kube.errors import error_of_answer, transport_errors
 from trikubelet.kube.figures import FAILED, ApiFigures
-from trikubelet.kube.items import item_of, page_of
+from trikubelet.kube.items import item_of, page_of, version_of
 from trikubelet.kube.transport import Transport
 from trikubelet.kube.watch import Watch
 from trikubelet.model.api_errors import RETRY_AFTER_SECONDS_MAX, ApiBusy, ApiLost, Unauthorized
@@ -188,6 +188,12 @@ class ApiClient:
         if uid:
             options["preconditions"] = {"uid": uid}
         await self._ask("DELETE", resource.path(namespace, name), content=msgspec.json.encode(options))
+
+    # ---- of the server itself --------------------------------------------------------------------------------------
+
+    async def server_version(self) -> str:
+        """The server's version, as ``v1.37.2``. Raises ApiError."""
+        return version_of(await self._ask("GET", "/version"))
 
     # ---- asking ----------------------------------------------------------------------------------------------------
 

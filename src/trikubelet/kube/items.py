@@ -17,7 +17,7 @@ from trikubelet.model.api_errors import ApiFailure
 
 _VERSION_MAX: Final = str(2**64 - 1)
 _CHARS_MAX: Final = 50
-"""Of an impossible version, as shown to people."""
+"""Of a version, as shown to people."""
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
@@ -32,6 +32,10 @@ class _Object(msgspec.Struct, frozen=True):
     metadata: _Metadata
     kind: str = ""
     message: str = ""
+
+
+class _Version(msgspec.Struct, frozen=True, rename="camel"):
+    git_version: str
 
 
 class _BookmarkMetadata(msgspec.Struct, frozen=True):
@@ -59,10 +63,20 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 _OBJECTS: Final = msgspec.json.Decoder(_Object)
+_VERSIONS: Final = msgspec.json.Decoder(_Version)
 _BOOKMARKS: Final = msgspec.json.Decoder(_Bookmark)
 _LISTS: Final = msgspec.json.Decoder(_List)
 _EVENTS: Final = msgspec.json.Decoder(_Event)
 _STATUSES: Final = msgspec.json.Decoder(Status)
+
+
+def version_of(text: bytes | bytearray) -> str:
+    """The version that a server states at ``/version``. Raises ApiFailure for anything else."""
+    try:
+        found = _VERSIONS.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise ApiFailure(f"the server's answer is not a version: {error}") from error
+    return found.git_version[:_CHARS_MAX]
 
 
 def item_of(text: bytes | bytearray | msgspec.Raw) -> Item:

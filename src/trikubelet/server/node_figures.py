@@ -46,7 +46,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What does not change while the agent runs. ``version`` as the node reports it, like ``v1.36.3+trikubelet.0.1.0``;
+    """The agent's build and settings. ``version`` as the node reports it now, like ``v1.37.2+trikubelet.0.1.0``;
     ``cgroup_version``: 0 where there are no cgroups; ``gates``: each feature and its stage, and whether it is on."""
 
     version: str = ""

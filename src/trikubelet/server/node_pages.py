@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 
 class About(NamedTuple):
-    """What the agent is: its version, when it began (nanoseconds since the epoch), its flags; ``paths``: of the API."""
+    """What the agent is: the version that it reports now, when it began (nanoseconds since the epoch), its flags;
+    ``paths``: of the API."""
 
-    version: str
+    version: Callable[[], str]
     started_ns: int
     flags: Mapping[str, str]
     paths: Callable[[], Iterable[str]]
@@ -53,7 +54,7 @@ def pages(
 
     async def show_status(_: Request) -> Response:
         await trio.lowlevel.checkpoint()
-        return statusz(about.version, about.started_ns, clock.now_ns(), about.paths())
+        return statusz(about.version(), about.started_ns, clock.now_ns(), about.paths())
 
     async def show_flags(_: Request) -> Response:
         await trio.lowlevel.checkpoint()

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from trikubelet import __version__
+from trikubelet.app import release
 from trikubelet.cli import main as cli_main
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.commands import version
@@ -137,6 +138,22 @@ def test_the_version_can_be_an_object(capsys: pytest.CaptureFixture[str]) -> Non
     assert re.fullmatch(r"v\d+\.\d+\.\d+", shown["kubernetesVersion"])
     assert 0 == main(["version", "--output=yaml"])
     assert shown == yaml.safe_load(capsys.readouterr().out)
+
+
+def test_kubelet_version_is_the_release_that_the_package_chose(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    chosen = tmp_path / "kubernetes-version"
+    chosen.write_text("# pinned by this distribution\nv1.36.3\n")
+    monkeypatch.setattr(release, "CHOSEN_FILE", chosen)
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/kubelet", "--version"])
+
+    assert (0, f"Kubernetes v1.36.3+trikubelet.{__version__}\n") == (main(), capsys.readouterr().out)
+    assert 0 == main(["version", "-o", "json"])
+    assert f"v1.36.3+trikubelet.{__version__}" == json.loads(capsys.readouterr().out)["reportedVersion"]
+    chosen.write_text("latest\n")
+    assert (1, "") == (main(), (told := capsys.readouterr()).out)
+    assert f'{chosen}:1: "latest" is not a release of Kubernetes (write one version such as v1.36.3)' in told.err
 
 
 def test_by_the_name_of_kubelet_the_version_is_upstreams_line(

@@ -47,7 +47,7 @@ async def test_the_request_says_who_asks_and_that_the_connection_ends() -> None:
     assert script.requests[0].startswith(b"GET /healthz?full=1 HTTP/1.1\r\n")
     assert {
         "Host": f"127.0.0.1:{script.port}",
-        "User-Agent": "kube-probe/1.36",
+        "User-Agent": "kube-probe/1.37",
         "Accept": "*/*",
         "Connection": "close",
     } == fields(script.requests[0])

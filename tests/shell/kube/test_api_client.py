@@ -118,6 +118,21 @@ async def test_an_object_comes_undecoded(open_pair: Callable[..., Any]) -> None:
     )
 
 
+async def test_the_server_states_its_version(open_pair: Callable[..., Any]) -> None:
+    async with open_pair(told({"major": "1", "minor": "36", "gitVersion": "v1.36.3"})) as (server, client):
+        assert "v1.36.3" == await client.server_version()
+        (request,) = server.requests
+
+    assert ("GET", "/version") == (request.method, request.path)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"gitVersion": 1}', b"<html>"])
+async def test_an_answer_without_a_version_is_a_failure(body: bytes, open_pair: Callable[..., Any]) -> None:
+    async with open_pair(Response(200, {}, body)) as (_, client):
+        with pytest.raises(ApiFailure, match="not a version"):
+            await client.server_version()
+
+
 async def test_a_list_says_what_it_selects_and_where_it_goes_on(open_pair: Callable[..., Any]) -> None:
     page = b'{"kind":"PodList","metadata":{"resourceVersion":"9","continue":"more"},"items":[%b, %b]}' % (
         pod_text("a", "1"),

@@ -383,7 +383,7 @@ async def test_a_hook_asks_the_pods_address_under_its_own_name_and_any_answer_wi
         assert [] == said(node, "FailedPostStartHook")
 
     (target,) = network.asked
-    assert ("User-Agent", "kube-lifecycle/1.36") in target.headers
+    assert ("User-Agent", "kube-lifecycle/1.37") in target.headers
 
 
 async def test_a_hook_of_a_pod_on_the_hosts_network_asks_the_host(autojump_clock: MockClock) -> None:

@@ -80,10 +80,10 @@ EXEC = k8s.Probe(exec=k8s.ExecAction(command=("sh", "-c", "$(WHO)")), timeout_se
 @pytest.mark.parametrize(
     ("probe", "question"),
     [
-        (HTTP, ("http://10.0.0.1:8080/x", "kube-probe/1.36")),
+        (HTTP, ("http://10.0.0.1:8080/x", "kube-probe/1.37")),
         (TCP, ("10.0.0.1", 1)),
         (k8s.Probe(tcp_socket=k8s.TCPSocketAction(port="web", host="h")), ("h", 8080)),
-        (GRPC, ("10.0.0.1", 2, "s", "kube-probe/1.36")),
+        (GRPC, ("10.0.0.1", 2, "s", "kube-probe/1.37")),
         (EXEC, ("cid", ("sh", "-c", "me"), 2)),
     ],
 )

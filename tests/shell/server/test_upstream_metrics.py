@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from upstream_metrics import Row
 
 OWN = ("trikubelet_", "python_")
-SETUP = Setup("v1.36.3+trikubelet.0.1.0", 2, FeatureGates().states())
+SETUP = Setup("v1.37.2+trikubelet.0.1.0", 2, FeatureGates().states())
 
 
 def shape(row: Row) -> Shape:
@@ -73,7 +73,7 @@ async def test_a_node_of_a_cluster_shows_every_metric_that_needs_nothing_special
             asked=lambda: bench.clients.figures,
             rotations=lambda: (),
         )
-        view = View(node, VirtualClock(), "n", "/logs", dict, SETUP, cluster, [calls])
+        view = View(node, VirtualClock(), "n", "/logs", dict, lambda: SETUP, cluster, [calls])
         found = shapes(exposed(node_families(view, VirtualClock().now_ns(), await asked())).decode())
 
     told = {row.name: shape(row) for row in upstream_metrics.HERE if row.often}
@@ -145,7 +145,7 @@ def test_no_metric_is_both_here_and_absent() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ('kubernetes_feature_enabled{name="MemoryQoS",stage="ALPHA"}', "0"),
+        ('kubernetes_feature_enabled{name="MemoryQoS",stage="BETA"}', "1"),
         ('kubernetes_feature_enabled{name="NodeSwap",stage=""}', "1"),
         ("kubelet_cgroup_version", "2"),
         ("kubelet_certificate_manager_client_ttl_seconds", "inf"),

@@ -10,7 +10,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from trikubelet import __version__
-from trikubelet.app.release import KUBERNETES_VERSION, VERSION
+from trikubelet.app.release import chosen_release, reported_version
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.model.errors import StartFailed
+from trikubelet.model.upstream import KUBERNETES_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +30,7 @@ def run(argv: Sequence[str]) -> int:
             show(_versions(), (), Output(form))
             return 0
     if os.path.basename(sys.argv[0]) == "kubelet":
-        print(f"Kubernetes {VERSION}")
+        print(f"Kubernetes {_reported()}")
         return 0
     print(f"trikubelet {__version__}")
     return 0
@@ -39,6 +42,15 @@ def _versions() -> dict[str, str]:
     return {
         "version": __version__,
         "kubernetesVersion": KUBERNETES_VERSION,
+        "reportedVersion": _reported(),
         "pythonVersion": platform.python_version(),
         "platform": f"linux/{platform.machine()}",
     }
+
+
+def _reported() -> str:
+    """The version that an agent reports before it knows its API server's. Raises CommandFailed."""
+    try:
+        return reported_version(chosen_release())
+    except StartFailed as error:
+        raise CommandFailed(str(error)) from error

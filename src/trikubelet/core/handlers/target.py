@@ -17,15 +17,16 @@ from trikubelet.core.containers.allowance import of_container
 from trikubelet.core.containers.expansion import expand
 from trikubelet.model import names
 from trikubelet.model.handlers import HandlerInvalid, HttpTarget, Unreachable, authority
+from trikubelet.model.upstream import FOLLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from trikubelet.model.k8s import Container, ExecAction, HTTPGetAction, HTTPHeader
 
-PROBE_AGENT = "kube-probe/1.36"
-"""Who probes say they are; servers know them by it."""
-HOOK_AGENT = "kube-lifecycle/1.36"
+PROBE_AGENT = f"kube-probe/{FOLLOWED}"
+"""The user agent of probes, by which servers recognize them."""
+HOOK_AGENT = f"kube-lifecycle/{FOLLOWED}"
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 

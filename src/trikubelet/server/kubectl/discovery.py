@@ -25,7 +25,7 @@ _OPENAPI: Final = "/openapi/v3/api/v1"
 
 
 def documents(resources: Sequence[Resource], version: str) -> Mapping[str, Mapping[str, Any]]:
-    """The documents by their paths. ``version`` is the node's, which begins with Kubernetes' own: ``v1.36.3+…``."""
+    """The documents by their paths. ``version`` is the node's, which begins with Kubernetes' own: ``v1.37.2+…``."""
     return {
         "/version": _version(version),
         "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []},
