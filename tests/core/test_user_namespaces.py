@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from itertools import combinations
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trikubelet.core.user_namespaces import IdPool, ids_of, pool_of, problems, read, written
+from trikubelet.core.user_namespaces import IdPool, ids_of, pool_of, problems, read, subordinate_ranges, written
 from trikubelet.model.runtime_config import IdRange
 
 K64 = 65536
@@ -48,8 +49,10 @@ def line(first: int, length: int) -> str:
 )
 def test_the_ranges_there_are(first: int, last: int, each: int, set_aside: tuple[int, int] | None) -> None:
     told = (line(*set_aside),) * 2 if set_aside else None
-    ranges = list(pool_of(each, told, 110).ranges())
+    pool = pool_of(each, told, 110)
+    ranges = list(pool.ranges())
 
+    assert (set_aside is not None) == pool.is_set_aside
     assert [IdRange(first, each), IdRange(last, each)] == [ranges[0], ranges[-1]]
     assert (last - first) // each + 1 == len(ranges)
 
@@ -131,13 +134,55 @@ def test_whatever_a_file_holds_it_is_read_or_refused(content: bytes) -> None:
 # ---- who gets what ----
 
 
-def test_a_pod_gets_the_first_range_that_nobody_has_an_id_of() -> None:
-    pool = IdPool(K64, 4 * K64)
+def test_a_pod_gets_any_of_the_free_ranges_and_no_other() -> None:
+    pool = IdPool(K64, 5 * K64)
+    files = {"x": of(2 * K64), "y": of(4 * K64)}
+    free = {IdRange(place * K64, K64) for place in (1, 3, 5)}
 
-    assert IdRange(K64, K64) == ids_of("a", {}, pool)
-    assert IdRange(2 * K64, K64) == ids_of("b", {"a": of(K64)}, pool)
-    assert IdRange(3 * K64, K64) == ids_of("c", {"a": of(K64), "z": of(2 * K64)}, pool)
-    assert IdRange(K64, K64) == ids_of("d", {"z": of(2 * K64)}, pool)
+    assert free == {ids_of(f"pod-{number}", files, pool) for number in range(50)}
+
+
+def test_pods_are_spread_over_all_ids_of_the_node() -> None:
+    sixteenths = {ids_of(f"pod-{number}", {}, IdPool()).first // 2**28 for number in range(500)}
+
+    assert set(range(16)) == sixteenths
+
+
+def test_a_range_that_was_given_back_is_not_the_next_pods() -> None:
+    first, second = (ids_of(uid, {}, IdPool()) for uid in ("a", "b"))
+
+    assert first != second
+
+
+def test_a_pod_has_no_id_that_a_user_of_the_node_may_take_for_a_container() -> None:
+    pool = IdPool(K64, 4 * K64)
+    alice, bob = IdRange(100000, K64), IdRange(4 * K64, 1)  # touches the first range and the second; the fourth
+    beyond = IdRange(2**32, K64)
+
+    for number in range(20):
+        assert IdRange(3 * K64, K64) == ids_of(f"pod-{number}", {}, pool, [alice, bob, beyond])
+    with pytest.raises(ValueError, match="could not find an empty slot"):
+        ids_of("pod", {"other": of(3 * K64)}, pool, [alice, bob])
+
+
+def test_the_ids_of_users_are_in_the_form_of_subuid() -> None:
+    content = (
+        "alice:100000:65536\n\n# a comment:1:2\n1001:165536:65536\nno count:5\nempty:7:0\nwords:a:b\n"
+        "minus:-5:9\nlxd:1000000:1000000000\nendless:1:99999999999\n"
+    )
+
+    expected = [IdRange(1, 2), IdRange(100000, K64), IdRange(165536, K64), IdRange(1000000, 10**9)]
+    assert expected == sorted(subordinate_ranges(content), key=lambda ids: ids.first)
+
+
+@given(st.text(max_size=100))
+def test_any_file_of_subordinate_ids_is_read(content: str) -> None:
+    pool = IdPool(K64, 4 * K64)
+    users = list(subordinate_ranges(content))
+
+    assert all(ids.length > 0 for ids in users)
+    with suppress(ValueError):  # no range is left
+        assert not any(share(ids_of("pod", {}, pool, users), ids) for ids in users)
 
 
 def test_a_pod_keeps_what_it_has_wherever_that_is() -> None:
@@ -145,10 +190,11 @@ def test_a_pod_keeps_what_it_has_wherever_that_is() -> None:
 
 
 def test_what_was_given_out_of_another_pool_is_kept_clear_of() -> None:
-    pool = IdPool(4 * K64, 100 * K64, each=2 * K64)
+    pool = IdPool(4 * K64, 6 * K64, each=2 * K64)
 
     assert IdRange(8 * K64, 2 * K64) == ids_of("a", {"below": of(K64, 2 * K64), "across": of(5 * K64, 2 * K64)}, pool)
-    assert IdRange(6 * K64, 2 * K64) == ids_of("a", {"next": of(5 * K64)}, pool)
+    left = {ids_of(f"pod-{number}", {"next": of(5 * K64)}, pool).first // K64 for number in range(50)}
+    assert {6, 8} == left
 
 
 def test_when_none_is_left_that_is_reported() -> None:

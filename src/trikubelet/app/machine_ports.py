@@ -21,6 +21,7 @@ from trikubelet.host.no_mounts import NoMounts
 from trikubelet.host.node_logins import HostLogins
 from trikubelet.host.pod_files import DiskPodFiles
 from trikubelet.host.pull_records import DiskPullRecords
+from trikubelet.host.subordinate_ids import read_ranges_of_users
 from trikubelet.host.user_tmpfs import UserTmpfs
 from trikubelet.host.watch import InotifyWatcher
 from trikubelet.kit.threads import ThreadPool
@@ -81,6 +82,7 @@ def machine_ports(
         records=records,
         logins=HostLogins(settings.root_dir, settings.credential_plugin_dir, os.environ, threads),
         clock=clock,
+        ids_of_users=read_ranges_of_users,
     )
     return ports, facts
 

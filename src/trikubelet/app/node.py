@@ -58,7 +58,7 @@ from trikubelet.status.recorder import EventRecorder
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from trikubelet.core.containers import NodeFacts
     from trikubelet.core.node_shutdown import ShutdownGroup
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from trikubelet.kit.spans import Spans
     from trikubelet.model import k8s
     from trikubelet.model.bounds import Bounds
+    from trikubelet.model.runtime_config import IdRange
     from trikubelet.ports import (
         Clock,
         ContainerLogs,
@@ -85,7 +86,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The world as a node sees it."""
+    """The world as a node sees it. ``ids_of_users`` returns the ids that users of the node may take for their own
+    containers (``host.subordinate_ids``)."""
 
     runtime: Runtime
     images: Images
@@ -97,6 +99,7 @@ class Ports:
     records: PullRecords
     logins: NodeLogins
     clock: Clock
+    ids_of_users: Callable[[], Iterable[IdRange]] = tuple
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def share_parts(
         runtime_state=runtime_state,
         node_object=node_object,
         objects=objects,
-        user_ids=UserIds(ports.files, facts.user_ids, runtime_state),
+        user_ids=UserIds(ports.files, facts.user_ids, runtime_state, ports.ids_of_users),
         allocations=allocations,
         resize_notes=ResizeNotes(allocations),
         restart_requests=RestartRequests(),

@@ -1,7 +1,8 @@
 """Which users of the node are those of a pod with ``hostUsers: false``: no two pods have one in common.
 
     the administrator's word, the configuration ─► pool_of ─► IdPool ─┐
-    the files ``userns`` of all pods on this node ────────────────────┴─► ids_of ─► IdRange ─► written ─► the pod's file
+    the files ``userns`` of all pods on this node ────────────────────┤
+    /etc/subuid, /etc/subgid ─► subordinate_ranges ───────────────────┴─► ids_of ─► IdRange ─► written ─► the pod's file
 
 The files are all there is to know, so whoever reads them knows as much as who wrote them. ``pods.user_ids`` reads and
 writes them. They are upstream's (pkg/kubelet/userns), and so are the messages of what is wrong with a pool.
@@ -9,6 +10,8 @@ writes them. They are upstream's (pkg/kubelet/userns), and so are the messages o
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -17,13 +20,16 @@ import msgspec
 from trikubelet.model.runtime_config import IdRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 HOST_IDS: Final = 1 << 16
 """As many ids, from 0 on, are the node's own; and as many a pod has, where the configuration does not say."""
 
 IDS_END: Final = (1 << 32) - 1
 """The first id that cannot be mapped: to the kernel it is no user at all."""
+
+
+_NUMBERS: Final = re.compile(r"([0-9]{1,10}):([0-9]{1,10})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +53,17 @@ class IdPool:
     length: int = IDS_END - HOST_IDS
     each: int = HOST_IDS
     unsaid: Unsaid | None = None
+    is_set_aside: bool = False
+    """The administrator reserved it for the kubelet: the other lines of /etc/subuid and /etc/subgid do not count."""
 
     def ranges(self) -> Iterator[IdRange]:
         """Every range there is to give, the lowest first."""
         for place in range(self.length // self.each):
-            yield IdRange(self.first + place * self.each, self.each)
+            yield self.range_at(place)
+
+    def range_at(self, place: int) -> IdRange:
+        """The range at a place; the lowest is at 0."""
+        return IdRange(self.first + place * self.each, self.each)
 
 
 class _Mapping(msgspec.Struct, frozen=True, rename="camel"):
@@ -77,7 +89,7 @@ def pool_of(each: int, subordinate: SubordinateIds, pods_max: int) -> IdPool:
         raise ValueError(f"kubelet user assigned ID {first} must be greater or equal to {each}")
     if subordinate is not None and length % each:
         raise ValueError(f"kubelet user assigned IDs length {length} is not a multiple of {each}")
-    pool = IdPool(first, min(length, IDS_END - first), each)
+    pool = IdPool(first, min(length, IDS_END - first), each, is_set_aside=subordinate is not None)
     if pool.length // each < pods_max:
         raise ValueError(f"kubelet user assigned IDs are not enough to support {pods_max} pods")
     return pool
@@ -119,10 +131,28 @@ def written(ids: IdRange) -> bytes:
     return msgspec.json.encode(_Mappings(mapping, mapping))
 
 
-def ids_of(uid: str, files: Mapping[str, bytes], pool: IdPool) -> IdRange:
-    """What a pod shall have that gets a sandbox: what its file says, else the first range of the pool in which nobody
-    has an id. ``files``: those of all pods on the node, by UID. Raises ValueError where there is none left, or what the
-    files say is not to be relied on: then nobody knows what is free."""
+def subordinate_ranges(content: str) -> Iterator[IdRange]:
+    """The ranges in a file in the form of subuid(5), ``alice:100000:65536``, whose ids users of the node may take for
+    their own containers. Malformed lines are skipped."""
+    for line in content.splitlines():
+        _, _, numbers = line.partition(":")
+        first, _, count = numbers.partition(":")
+        if (match := _NUMBERS.fullmatch(f"{first}:{count}")) is not None and int(match[2]):
+            yield IdRange(int(match[1]), int(match[2]))
+
+
+def ids_of(
+    uid: str,
+    files: Mapping[str, bytes],
+    pool: IdPool,
+    users: Iterable[IdRange] = (),
+) -> IdRange:
+    """The ids of a pod that gets a sandbox: those in its file, else one of the pool's free ranges, drawn by the pod's
+    UID. Free is a range of which neither a pod nor a user of the node has an id.
+
+    ``files``: those of all pods on the node, by UID. ``users``: the ids that users of the node may take for their
+    containers. Raises ValueError if none is free, or if a file cannot be relied on, because then it is unknown what is
+    free."""
     held = {other: read_of(other, content) for other, content in files.items()}
     if uid in held:
         if sharers := sorted(other for other, ids in held.items() if other != uid and _overlap(ids, held[uid])):
@@ -130,11 +160,11 @@ def ids_of(uid: str, files: Mapping[str, bytes], pool: IdPool) -> IdRange:
         return held[uid]
     if pool.unsaid is not None:
         raise ValueError(pool.unsaid.why)
-    taken = {place for ids in held.values() for place in _places(ids, pool)}
-    for place, ids in enumerate(pool.ranges()):
-        if place not in taken:
-            return ids
-    raise ValueError("could not find an empty slot to allocate a user namespace")
+    taken = {place for ids in (*held.values(), *users) for place in _places(ids, pool)}
+    free = [place for place in range(pool.length // pool.each) if place not in taken]
+    if not free:
+        raise ValueError("could not find an empty slot to allocate a user namespace")
+    return pool.range_at(free[_spread(uid) % len(free)])
 
 
 def problems(files: Mapping[str, bytes]) -> Iterator[str]:
@@ -161,10 +191,16 @@ def read_of(uid: str, content: bytes) -> IdRange:
         raise ValueError(f"the file userns of pod {uid}: {error}") from error
 
 
+def _spread(uid: str) -> int:
+    """A number for each UID, all as likely as the others."""
+    return int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=8).digest(), "big")
+
+
 def _places(ids: IdRange, pool: IdPool) -> range:
-    """Of the pool's ranges those that have an id of these. They were given out of another pool where the configuration
-    has changed since."""
-    return range((ids.first - pool.first) // pool.each, (_end(ids) - 1 - pool.first) // pool.each + 1)
+    """The places of the pool's ranges that have an id of these. Those of a pod were given out of another pool if the
+    configuration has changed since."""
+    first, last = ((id_ - pool.first) // pool.each for id_ in (ids.first, _end(ids) - 1))
+    return range(max(first, 0), min(last + 1, pool.length // pool.each))
 
 
 def _overlap(one: IdRange, other: IdRange) -> bool:

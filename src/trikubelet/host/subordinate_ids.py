@@ -4,6 +4,9 @@ As upstream, they are the subordinate ids (subuid(5), subgid(5)) of a user calle
 them, wherever they are kept. Where there is no such user or no such program, none are reserved. The composition root
 asks once, at start, and ``core.user_namespaces`` reads the answer. An unavailable directory service does not fail the
 start: it is not an invalid configuration, and only pods with user namespaces are concerned.
+
+If none are reserved, pods get ids that no line of /etc/subuid and /etc/subgid has. Those lines are read each time a pod
+gets a range, because ``useradd`` adds some while the agent runs.
 """
 
 from __future__ import annotations
@@ -11,25 +14,31 @@ from __future__ import annotations
 import logging
 import pwd
 import shutil
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.core.user_namespaces import Unsaid
+from trikubelet.core.user_namespaces import Unsaid, subordinate_ranges
+from trikubelet.kit.plain_file import read_plain
 from trikubelet.kit.program import ProgramFailed, run_program
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from trikubelet.core.user_namespaces import SubordinateIds
+    from trikubelet.model.runtime_config import IdRange
 
 log = logging.getLogger(__name__)
 
 USER: Final = "kubelet"
 PROGRAM: Final = "getsubids"
+FILES: Final = ("/etc/subuid", "/etc/subgid")
+FILE_BYTES_MAX: Final = 1 << 20
+"""Some 30,000 users."""
 ANSWER_SECONDS_MAX: Final = 10.0
 """A directory service may be asked, and may be unavailable."""
 
@@ -55,6 +64,16 @@ async def read_subordinate_ids(environment: Mapping[str, str]) -> SubordinateIds
         return None
     users = await _asked([program, USER], environment)
     return users, await _asked([program, "-g", USER], environment)
+
+
+def read_ranges_of_users(files: Sequence[str] = FILES) -> Sequence[IdRange]:
+    """The ids that users of the node may take for their own containers. A file that does not exist has none. Raises
+    OSError."""
+    found: list[IdRange] = []
+    for path in files:
+        with suppress(FileNotFoundError):
+            found += subordinate_ranges(read_plain(path, FILE_BYTES_MAX).decode(errors="replace"))
+    return found
 
 
 async def _asked(command: list[str], environment: Mapping[str, str]) -> str:

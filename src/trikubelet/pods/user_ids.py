@@ -17,6 +17,8 @@ from trikubelet.core.user_namespaces import ids_of, problems, read_of, written
 from trikubelet.model.pod_notes import Note
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from trikubelet.core.user_namespaces import IdPool
     from trikubelet.model.k8s import Pod
     from trikubelet.model.runtime_config import IdRange
@@ -28,10 +30,19 @@ log = logging.getLogger(__name__)
 class UserIds:
     """Owns which users of the node a pod's own users are: the file ``userns`` of the pod's directory."""
 
-    def __init__(self, notes: PodNotes, pool: IdPool, health: RuntimeHealth) -> None:
+    def __init__(
+        self,
+        notes: PodNotes,
+        pool: IdPool,
+        health: RuntimeHealth,
+        ids_of_users: Callable[[], Iterable[IdRange]] = tuple,
+    ) -> None:
+        """``ids_of_users`` returns the ids that users of the node may take for their own containers, or raises
+        OSError."""
         self._notes = notes
         self._pool = pool
         self._health = health
+        self._ids_of_users = ids_of_users
 
     def log_problems(self) -> None:
         """Log what is wrong with what was written down before: the pods in question get no new sandbox, but run on."""
@@ -53,7 +64,8 @@ class UserIds:
         uid = pod.metadata.uid
         try:
             files = self._notes.noted_of_all(Note.USER_IDS)
-            ids = ids_of(uid, files, self._pool)
+            users = () if self._pool.is_set_aside else self._ids_of_users()
+            ids = ids_of(uid, files, self._pool, users)
             if uid not in files:
                 self._notes.note(uid, Note.USER_IDS, written(ids))
                 last = ids.first + ids.length - 1

@@ -14,7 +14,7 @@ from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.app.translate import facts_of
 from trikubelet.core.user_namespaces import HOST_IDS, IdPool, ids_of, written
 from trikubelet.host import subordinate_ids
-from trikubelet.host.subordinate_ids import read_subordinate_ids
+from trikubelet.host.subordinate_ids import FILE_BYTES_MAX, read_ranges_of_users, read_subordinate_ids
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.node_reading import NodeReading
 from trikubelet.model.runtime_config import IdRange
@@ -87,6 +87,24 @@ async def test_a_user_database_that_does_not_answer_in_time_costs_only_pods_that
         ids_of("new", {"old": written(had)}, pool)
 
 
+def test_the_ids_of_users_are_those_of_both_files_and_of_none_that_is_missing(tmp_path: Path) -> None:
+    users, groups = (tmp_path / name for name in ("subuid", "subgid"))
+    users.write_text("alice:100000:65536\n")
+
+    assert [IdRange(100000, 65536)] == read_ranges_of_users((str(users), str(groups)))
+    groups.write_bytes(b"\xff\xfe\nbob:165536:65536")
+    assert [IdRange(100000, 65536), IdRange(165536, 65536)] == read_ranges_of_users((str(users), str(groups)))
+
+
+def test_a_file_of_subordinate_ids_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    endless = tmp_path / "subuid"
+    endless.write_bytes(b"#" * (FILE_BYTES_MAX + 1))
+
+    for path in (tmp_path, endless):
+        with pytest.raises(OSError, match=str(path)):
+            read_ranges_of_users((str(path),))
+
+
 def facts(place: Path, told: SubordinateIds, **fields: object) -> NodeFacts:
     """Of a node with such a configuration, where this is set aside."""
     about = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "resolvConf": ""}
@@ -103,7 +121,7 @@ def test_pods_have_what_is_set_aside_as_many_ids_each_as_the_configuration_says(
 
     assert IdPool() == facts(tmp_path, None).user_ids
     wide = facts(tmp_path, told, maxPods=16, userNamespaces={"idsPerPod": 131072})
-    assert IdPool(262144, 2097152, 131072) == wide.user_ids
+    assert IdPool(262144, 2097152, 131072, is_set_aside=True) == wide.user_ids
 
 
 def test_what_is_set_aside_and_is_not_enough_ends_the_start(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ and a node whose pods have some.
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from shell.pods.shellkit import Bench, FixedHealth, phase, until
 from trikubelet.core.containers import SandboxConfigError
-from trikubelet.core.user_namespaces import IdPool, written
+from trikubelet.core.user_namespaces import IdPool, ids_of, written
 from trikubelet.host.pod_files import DiskPodFiles
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.pod_notes import Note
@@ -21,12 +22,16 @@ from trikubelet.pods.user_ids import UserIds
 from trikubelet.testing.builders import container, pod
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from trio.testing import MockClock
 
 K64 = 65536
-FIRST, SECOND = IdRange(K64, K64), IdRange(2 * K64, K64)
+ALL, ONE = IdPool(), IdPool(K64, K64)
+"""Of the second all pods in turn have the same range."""
+FIRST = ids_of("uid-a", {}, ALL)
+SECOND = ids_of("uid-b", {"uid-a": written(FIRST)}, ALL)
 A, B = (pod(name, host_users=False) for name in ("a", "b"))
 
 
@@ -38,9 +43,9 @@ def disk(tmp_path: Path) -> DiskPodFiles:
     return made
 
 
-def agent(disk: DiskPodFiles, *able: str) -> UserIds:
+def agent(disk: DiskPodFiles, *able: str, pool: IdPool = ALL, users: Sequence[IdRange] = ()) -> UserIds:
     """What an agent has of it, which begins now; ``able`` are the runtime handlers that can do it."""
-    return UserIds(disk, IdPool(), FixedHealth(maps_users_of=able or ("",)))
+    return UserIds(disk, pool, FixedHealth(maps_users_of=able or ("",)), lambda: users)
 
 
 def test_a_pod_that_does_not_ask_has_the_nodes_users(disk: DiskPodFiles) -> None:
@@ -55,8 +60,8 @@ def test_what_a_pod_has_is_on_the_disk_as_upstream_writes_it_and_the_next_agent_
 ) -> None:
     assert [FIRST, SECOND] == [agent(disk).of_new(one, "") for one in (A, B)]
     assert (
-        '{"uidMappings":[{"hostId":131072,"containerId":0,"length":65536}],'
-        '"gidMappings":[{"hostId":131072,"containerId":0,"length":65536}]}'
+        f'{{"uidMappings":[{{"hostId":{SECOND.first},"containerId":0,"length":65536}}],'
+        f'"gidMappings":[{{"hostId":{SECOND.first},"containerId":0,"length":65536}}]}}'
     ) == (tmp_path / "pods/uid-b/userns").read_text()
 
     assert [SECOND, FIRST] == [agent(disk).of_new(one, "") for one in (B, A)]
@@ -65,7 +70,7 @@ def test_what_a_pod_has_is_on_the_disk_as_upstream_writes_it_and_the_next_agent_
 
 @pytest.mark.parametrize("ends", ["released", "removed"])
 async def test_what_a_pod_had_is_for_others_when_it_is_over(ends: str, disk: DiskPodFiles) -> None:
-    ids = agent(disk)
+    ids = agent(disk, pool=ONE)
     ids.of_new(A, "")
     if ends == "released":
         ids.release("uid-a")
@@ -73,7 +78,23 @@ async def test_what_a_pod_had_is_for_others_when_it_is_over(ends: str, disk: Dis
     else:
         await disk.remove_pod("uid-a")
 
-    assert FIRST == ids.of_new(B, "")
+    assert ids.of_new(B, "") is not None
+
+
+def test_the_ids_of_the_nodes_users_count_unless_some_are_set_aside_for_the_kubelet(disk: DiskPodFiles) -> None:
+    alice = [IdRange(100000, K64)]
+
+    with pytest.raises(SandboxConfigError, match="could not find an empty slot"):
+        agent(disk, pool=ONE, users=alice).of_new(A, "")
+    assert agent(disk, pool=replace(ONE, is_set_aside=True), users=alice).of_new(A, "") is not None
+
+
+def test_without_the_ids_of_the_nodes_users_no_pod_is_given_any(disk: DiskPodFiles) -> None:
+    def fails() -> Sequence[IdRange]:
+        raise PermissionError(errno.EACCES, "Permission denied", "/etc/subuid")
+
+    with pytest.raises(SandboxConfigError, match="Permission denied: '/etc/subuid'"):
+        UserIds(disk, ALL, FixedHealth(maps_users_of=("",)), fails).of_new(A, "")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +115,7 @@ def test_a_runtime_that_cannot_is_not_asked(expected: str, handler: str, disk: D
 def test_an_empty_file_as_a_power_cut_leaves_it_holds_nothing(disk: DiskPodFiles) -> None:
     disk.note("uid-b", Note.USER_IDS, b"")
 
-    assert FIRST == agent(disk).of_new(A, "")
+    assert agent(disk, pool=ONE).of_new(A, "") is not None
 
 
 async def test_two_pods_with_ids_in_common_are_told_at_the_start_and_get_no_new_sandbox(
