@@ -157,11 +157,13 @@ def _write_in_place(path: Path, wanted: bytes) -> None:
         # it keep one for 45 s, and the threads are all pods'. The pod's next sync tries again.
         with open(path, "wb", opener=_not_waiting) as file:
             file.write(wanted)
+            file.truncate()
         path.chmod(FILE_MODE)
 
 
 def _not_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK, FILE_MODE)
+    # Overwritten and then cut: on a full disk the room of an emptied file may be taken before it is filled again.
+    return os.open(path, flags & ~os.O_TRUNC | os.O_NONBLOCK, FILE_MODE)
 
 
 def _says(path: Path, wanted: bytes) -> bool:

@@ -69,11 +69,18 @@ class PullRights:
                     return False
                 kept = with_proofs(record, image, proofs, self._now())
                 if kept is not record:
-                    await self._records.keep(kept)
+                    await self._keep_proofs(image, kept)
         except OSError as error:
-            log.warning("%s is pulled again, for what is known of it cannot be read or written: %s", image, error)
+            log.warning("%s is pulled again, because what is known of it cannot be read: %s", image, error)
             return False
         return True
+
+    async def _keep_proofs(self, image: str, kept: PulledRecord) -> None:
+        """Write down another way to prove a right that is proved already; it is proved anew where that fails."""
+        try:
+            await self._records.keep(kept)
+        except OSError as error:
+            log.warning("Another proof of who may have %s cannot be written down: %s", image, error)
 
     async def begin(self, image: str) -> None:
         """The image is about to be pulled, and is among ``busy``. Raises OSError: then it must not be."""

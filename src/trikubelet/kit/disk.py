@@ -25,6 +25,14 @@ DISK_SECONDS_MAX: Final = 10.0
 """For one file, or the few that belong together. Only a disk that hangs takes longer."""
 
 
+_NO_WRITES: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+def takes_no_writes(error: OSError) -> bool:
+    """True if the disk answers, but is full or read-only."""
+    return error.errno in _NO_WRITES
+
+
 async def disk_in_time(seconds: float, call: Callable[[], Awaitable[T]]) -> T:
     """Run ``call``. Raises what it raises, and OSError with ETIMEDOUT when it takes longer than ``seconds``; what it
     began may still happen."""

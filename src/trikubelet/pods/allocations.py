@@ -21,6 +21,7 @@ from trikubelet.core.resize.allocation import Made, allocation_of, as_allocated,
 from trikubelet.core.resize.amounts import wanted
 from trikubelet.core.resize.checkpoint import allocation_of_upstream
 from trikubelet.core.resize.progress import unnoted
+from trikubelet.kit.disk import takes_no_writes
 from trikubelet.kit.failure_log import FailureLog
 from trikubelet.model.pod_notes import Note
 
@@ -50,6 +51,7 @@ class Allocations:
         self.version = 0
         """The number of changes of the allocations so far."""
         self._noted: set[str] = set()
+        self._unwritten: set[str] = set()
         # Of those held: a pod, its allocation, and what came of both, since each admission asks it of all the others.
         self._joined: dict[str, tuple[Pod, Allocation, Pod]] = {}
         self._infos: dict[str, PodInfo] = {}
@@ -125,8 +127,18 @@ class Allocations:
 
     def creating(self, pod: Pod, container: Container, attempt: int) -> None:
         """The container of that attempt is about to be made, or was changed, as the pod, which is as it is allocated,
-        has it. Raises OSError."""
-        self.changed(pod, container.name, attempt, wanted(pod, container))
+        has it. Raises OSError, but not if the disk is full and the container is made again: a restart does not wait
+        for room. ``learned`` writes it down then."""
+        uid, name, amounts = pod.metadata.uid, container.name, wanted(pod, container)
+        try:
+            self.changed(pod, name, attempt, amounts)
+        except OSError as error:
+            held = self.of(pod)
+            if name not in held.made or not takes_no_writes(error):
+                raise
+            self._log_unwritten(pod, error)
+            self._unwritten.add(uid)
+            self._hold(uid, replace(held, made={**held.made, name: Made(attempt, amounts)}))
 
     def changed(self, pod: Pod, name: str, attempt: int, amounts: Amounts) -> None:
         """The container of that attempt has these amounts from now on. Raises OSError."""
@@ -140,12 +152,13 @@ class Allocations:
         """What the pod is allocated, with what its containers seem to have been made with that nobody noted it of (an
         older agent's): as far as the runtime reports, with what the pod, which is as it is allocated, gives them."""
         held = self.of(pod)
-        for status, amounts in unnoted(pod, observed, held):
-            try:
+        try:
+            if pod.metadata.uid in self._unwritten:
+                self._keep(pod.metadata.uid, held)
+            for status, amounts in unnoted(pod, observed, held):
                 self.changed(pod, status.name, status.attempt, amounts)
-            except OSError as error:
-                if self._failure_log.may_log(pod.metadata.uid):
-                    log.warning("Pod %s: what its containers have cannot be written down: %s", object_ref(pod), error)
+        except OSError as error:
+            self._log_unwritten(pod, error)
         return self.of(pod)
 
     def pods_own_changed(self, pod: Pod) -> None:
@@ -162,6 +175,7 @@ class Allocations:
         self._joined.pop(uid, None)
         self._infos.pop(uid, None)
         self._noted.discard(uid)
+        self._unwritten.discard(uid)
         self._failure_log.works_again(uid)
         try:
             self._notes.forget_note(uid, Note.RESOURCES)
@@ -173,8 +187,16 @@ class Allocations:
         if uid in self._noted:
             self._notes.note(uid, Note.RESOURCES, written(allocation))
             self._failure_log.works_again(uid)
+            self._unwritten.discard(uid)
+        self._hold(uid, allocation)
+
+    def _hold(self, uid: str, allocation: Allocation) -> None:
         self._held[uid] = allocation
         self.version += 1
+
+    def _log_unwritten(self, pod: Pod, error: OSError) -> None:
+        if self._failure_log.may_log(pod.metadata.uid):
+            log.warning("Pod %s: what its containers have cannot be written down: %s", object_ref(pod), error)
 
     def _found(self, pod: Pod) -> Allocation | None:
         """Return the allocation that an earlier agent noted, or else the one that upstream's kubelet did, which does

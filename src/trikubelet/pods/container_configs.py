@@ -6,6 +6,7 @@ it. The sub-paths of its mounts are made last, since they lie in volumes that co
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -17,7 +18,7 @@ from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.containers.host_names import hosts_file
 from trikubelet.core.containers.sandbox import log_directory
 from trikubelet.core.containers.security import in_groups
-from trikubelet.kit.disk import disk_in_time
+from trikubelet.kit.disk import disk_in_time, takes_no_writes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from trikubelet.ports import ContainerFiles, HostIps, RuntimeHealth, Volumes
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class ContainerConfigs:
@@ -107,9 +109,18 @@ class ContainerConfigs:
         return tuple(await self._on_disk(partial(self._files.log_attempts, directory, container.name)))
 
     async def _make_files(self, uid: str, container: Container, attempt: int, hosts: str) -> tuple[str, str]:
-        """The hosts file and the termination message file: their host paths."""
+        """The hosts file and the termination message file: their host paths. The second is empty if the disk is full:
+        then the container has none."""
         hosts_path = await self._files.write_hosts(uid, hosts)
-        return hosts_path, await self._files.termination_log(uid, container.name, attempt)
+        try:
+            return hosts_path, await self._files.termination_log(uid, container.name, attempt)
+        except OSError as error:
+            if not takes_no_writes(error):
+                raise
+            # Like upstream: a container without a termination message is better than none.
+            said = "Container %s of pod %s starts without a file for its termination message: %s"
+            log.warning(said, container.name, uid, error)
+            return hosts_path, ""
 
     async def _on_disk(self, call: Callable[[], Awaitable[T]]) -> T:
         return await disk_in_time(self._bounds.runtime_call_seconds_max, call)
