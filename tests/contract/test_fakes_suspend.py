@@ -118,6 +118,7 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
             MemoryContainerLogs(_with_log(MemoryPodFiles())),
             {
                 "sizes": (["/logs/web/0.log"],),
+                "free_bytes": (),
                 "parts": ("/logs/web/0.log",),
                 "remove": ("/logs/web/0.log", "part"),
                 "set_aside": ("/logs/web/0.log", "part"),

@@ -8,7 +8,21 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from trikubelet.core.log_rotation import Rotation, is_finished, is_part, plan, stem
+from trikubelet.core.log_rotation import (
+    FAST_LOGS_MAX,
+    FLOOD_BYTES,
+    Rotation,
+    RotationRules,
+    SizeAt,
+    beyond_room,
+    fast_logs,
+    growth_per_second,
+    is_filling,
+    is_finished,
+    is_part,
+    plan,
+    stem,
+)
 
 NOW_NS = 1_795_244_462 * 10**9  # 2026-11-21T07:01:02Z
 NOW = "20261121-070102"
@@ -128,3 +142,63 @@ def test_the_newest_parts_stay_in_their_order_and_no_more_files_than_may_be(
     assert max(gone, default="") < min(stays, default="z")
     assert done.part > max((name[:15] for name in found), default="")
     assert datetime.strptime(done.part, "%Y%m%d-%H%M%S").replace(tzinfo=UTC).timestamp() >= now_seconds
+
+
+RULES = RotationRules(size_bytes=1000, files_max=3, period_seconds=10, flood_seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("expected", "before", "now"),
+    [
+        pytest.param(150, SizeAt(50, 1.0), SizeAt(350, 3.0), id="it grows"),
+        pytest.param(0, SizeAt(50, 1.0), SizeAt(50, 3.0), id="it rests"),
+        pytest.param(10, SizeAt(5000, 1.0), SizeAt(20, 3.0), id="it was rotated meanwhile"),
+        pytest.param(30, None, SizeAt(300, 3.0), id="it is seen for the first time"),
+        pytest.param(600, SizeAt(0, 3.0), SizeAt(300, 3.0), id="it was seen just now"),
+    ],
+)
+def test_the_growth_of_a_log(expected: float, before: SizeAt | None, now: SizeAt) -> None:
+    assert expected == growth_per_second(before, now, RULES)
+
+
+def test_logs_that_would_be_too_large_before_the_next_look_at_all_are_fast() -> None:
+    assert {"fast", "faster"} == fast_logs({"slow": 99.9, "fast": 100.0, "faster": 1e9, "rests": 0.0}, RULES)
+
+
+def test_no_more_than_so_many_logs_are_fast_and_those_are_the_fastest() -> None:
+    growth = {f"{number}": 1000.0 + number for number in range(FAST_LOGS_MAX + 5)}
+
+    assert {f"{number}" for number in range(5, FAST_LOGS_MAX + 5)} == fast_logs(growth, RULES)
+
+
+@pytest.mark.parametrize(
+    ("expected", "before", "free", "at"),
+    [(False, FLOOD_BYTES - 1, 0, 1.0), (True, FLOOD_BYTES, 0, 1.0), (False, FLOOD_BYTES, 0, 2.0), (False, 0, 9, 1.0)],
+)
+def test_free_space_that_shrinks_fast_is_noticed(expected: bool, before: int, free: int, at: float) -> None:
+    assert expected is is_filling(SizeAt(before, 0.0), SizeAt(free, at))
+    assert not is_filling(None, SizeAt(free, at))
+
+
+@pytest.mark.parametrize(
+    ("expected", "log_bytes", "plain"),
+    [
+        pytest.param(set(), 1000, {}, id="none is there"),
+        pytest.param(set(), 1000, {OLD: 1000, NEW: 1000}, id="all fit"),
+        pytest.param({OLD}, 1000, {OLD: 1001, NEW: 1000}, id="the older one does not"),
+        pytest.param({OLD, NEW}, 1000, {OLD: 1000, NEW: 2001}, id="both do not"),
+        pytest.param({OLD, NEW}, 3001, {OLD: 1, NEW: 1}, id="the log alone takes all"),
+    ],
+)
+def test_plain_parts_have_the_room_that_all_files_of_a_log_may_have(
+    expected: set[str], log_bytes: int, plain: dict[str, int]
+) -> None:
+    assert expected == beyond_room(plain, log_bytes, RULES)
+
+
+def test_a_part_without_room_goes_whether_or_not_it_is_being_compressed_and_older_ones_stay() -> None:
+    packed, mid = "20261119-000000.gz", "20261120-000003"
+
+    expected = Rotation((OLD, f"{OLD}.gz"), NOW, (NEW, mid))
+    done = plan([packed, OLD, NEW, mid], 6, NOW_NS, OLD, {OLD})
+    assert (expected.remove, set(expected.compress)) == (done.remove, set(done.compress))

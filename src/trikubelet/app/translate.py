@@ -18,7 +18,7 @@ from trikubelet.core.containers.memory import MemoryRules
 from trikubelet.core.eviction import EvictionRules
 from trikubelet.core.eviction.thresholds import parse_thresholds
 from trikubelet.core.image_garbage import ImageRules
-from trikubelet.core.log_rotation import RotationRules
+from trikubelet.core.log_rotation import FLOOD_SECONDS, RotationRules
 from trikubelet.core.node_addresses import ANY_IPV6, AddressRules
 from trikubelet.core.node_shutdown import shutdown_groups
 from trikubelet.core.node_status import Identity, Reserved, allocatable, capacity
@@ -106,6 +106,7 @@ def _logs(configuration: KubeletConfiguration) -> RotationRules | None:
         files_max=configuration.container_log_max_files,
         workers_max=configuration.container_log_max_workers,
         period_seconds=configuration.container_log_monitor_interval,
+        flood_seconds=FLOOD_SECONDS,
     )
 
 

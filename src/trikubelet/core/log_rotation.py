@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 PACKED: Final = ".gz"
 UNFINISHED: Final = ".tmp"
@@ -28,16 +28,39 @@ _LAST_YEAR: Final = 9999
 _SECOND: Final = timedelta(seconds=1)
 
 
+FLOOD_SECONDS: Final = 1.0
+"""Between two looks at a log that grows fast. The name of a part is a second, so there can be no more of them."""
+FLOOD_BYTES: Final = 16 * 1024 * 1024
+"""Something fills the disk if so many bytes less are free than one second before."""
+FAST_LOGS_MAX: Final = 16
+"""So many logs are looked at each second, those that grow fastest; the others when all are."""
+
+
 @dataclass(frozen=True, slots=True)
 class RotationRules:
     """When logs are rotated. A log of ``size_bytes`` or more is; ``files_max`` counts the one being written and is 2 at
     least; ``workers_max`` logs are rotated at the same time. Upstream's names are containerLogMaxSize, …MaxFiles,
-    …MaxWorkers and containerLogMonitorInterval, and the defaults are upstream's."""
+    …MaxWorkers and containerLogMonitorInterval, and the defaults are upstream's. ``flood_seconds``: how often the disk,
+    and each log that grows fast, is looked at meanwhile; 0 for never."""
 
     size_bytes: int = 10 * 1024 * 1024
     files_max: int = 5
     workers_max: int = 1
     period_seconds: float = 10.0
+    flood_seconds: float = 0.0
+
+    @property
+    def step_seconds(self) -> float:
+        """The seconds from one look, at all logs or at some, to the next."""
+        return min(self.flood_seconds or self.period_seconds, self.period_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class SizeAt:
+    """A number of bytes, of a log or of free space, and the time at which it was read (Trio's clock)."""
+
+    size_bytes: int
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +88,44 @@ def is_finished(name: str) -> bool:
     return is_part(name) and not name.endswith(UNFINISHED)
 
 
-def plan(found: Collection[str], files_max: int, now_ns: int, busy: str = "") -> Rotation:
+def growth_per_second(before: SizeAt | None, now: SizeAt, rules: RotationRules) -> float:
+    """The bytes by which a log grows in a second. One that is smaller than before was rotated meanwhile; one that is
+    seen for the first time was written since all logs were looked at."""
+    if before is None:
+        return now.size_bytes / rules.period_seconds
+    grown = now.size_bytes - before.size_bytes if now.size_bytes >= before.size_bytes else now.size_bytes
+    return grown / max(now.at - before.at, rules.step_seconds / 2)
+
+
+def fast_logs(growth: Mapping[str, float], rules: RotationRules) -> frozenset[str]:
+    """The logs that would exceed their limit by far before all logs are looked at again."""
+    fast = [id_ for id_, per_second in growth.items() if per_second * rules.period_seconds >= rules.size_bytes]
+    return frozenset(sorted(fast, key=lambda id_: -growth[id_])[:FAST_LOGS_MAX])
+
+
+def is_filling(before: SizeAt | None, now: SizeAt) -> bool:
+    """True if something takes the free space so fast that it may be a log."""
+    return before is not None and before.size_bytes - now.size_bytes >= FLOOD_BYTES * (now.at - before.at)
+
+
+def beyond_room(plain: Mapping[str, int], log_bytes: int, rules: RotationRules) -> frozenset[str]:
+    """The parts that go, although there may be more files: the oldest of the ``plain`` ones, by their sizes, that do
+    not fit into what all files of a log may have, next to the ``log_bytes`` of the newest. A log that is written faster
+    than it can be compressed would fill the disk with them."""
+    room, gone = rules.size_bytes * rules.files_max - log_bytes, set[str]()
+    for part in sorted(plain, reverse=True):
+        room -= plain[part]
+        if room < 0:
+            gone.add(part)
+    return frozenset(gone)
+
+
+def plan(
+    found: Collection[str], files_max: int, now_ns: int, busy: str = "", gone: Collection[str] = frozenset()
+) -> Rotation:
     """What becomes of the parts ``found`` and of the file being written, so that no more than ``files_max`` files are
-    left, with the new one. The oldest go; so does what was not finished, or is compressed already. ``busy``: the part
+    left, with the new one. The oldest go, and those of ``gone``; so does what was not finished, or is compressed
+    already. ``busy``: the part
     that a thread compresses meanwhile, if any. Whatever stands of it counts as that one part, which may go as others
     do, in either form; its unfinished file is the thread's own."""
     forms = {busy, f"{busy}{PACKED}", f"{busy}{UNFINISHED}"} if busy else set()
@@ -76,8 +134,9 @@ def plan(found: Collection[str], files_max: int, now_ns: int, busy: str = "") ->
         parts.append(busy)
     finished = sorted(name for name in parts if name not in _left_over(parts))
     # Two are yet to come: the file being written becomes a part, and the runtime opens a new one.
-    excess = finished[: max(0, len(finished) - (files_max - 2))]
-    kept = finished[len(excess) :]
+    oldest = finished[: max(0, len(finished) - (files_max - 2))]
+    excess = [name for name in finished if name in oldest or name in gone]
+    kept = [name for name in finished if name not in excess]
     return Rotation(
         # Plain first: a thread that misses the plain file takes the compressed one away itself.
         remove=(*sorted(_left_over(parts)), *excess, *(f"{name}{PACKED}" for name in excess if name == busy)),

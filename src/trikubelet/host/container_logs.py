@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from trikubelet.kit.threads import ThreadPool
 
 T = TypeVar("T")
+_FREE_SPACE: Final = "the free space"
 
 BLOCK_BYTES: Final = 64 * 1024
 LEVEL: Final = 6
@@ -50,6 +51,11 @@ class DiskContainerLogs:
     async def sizes(self, paths: Sequence[str]) -> Sequence[int | OSError | None]:
         """How long each file being written is (``ports.ContainerLogs``), in one thread for all."""
         return await on_disk(self._looking, lambda: [_size(path) for path in paths])
+
+    async def free_bytes(self) -> int:
+        """The bytes that are free where the pods' logs are."""
+        found = await on_disk(self._looking, partial(os.statvfs, self._logs), _FREE_SPACE)
+        return found.f_bfree * found.f_frsize
 
     async def parts(self, path: str) -> frozenset[str]:
         """Rotated parts, and unfinished ones."""

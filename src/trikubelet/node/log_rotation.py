@@ -1,6 +1,8 @@
 """Rotating the logs of containers, so that one that writes without end does not fill the disk.
 
-    every 10 s: each container that runs ─► its log is large, or gone ─► one of the workers' turns:
+    every 10 s: each container that runs ─┬► its log is large, or gone ─► one of the workers' turns:
+    every second: those that write much,  │
+    all if the disk is being filled ──────┘
         remove what is too much ─► rename the log ─► the runtime opens a new one ─► compress, out of turn,
                                           ▲                    │ fails              what was renamed before
                                           └── rename it back ◄─┘
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.core import log_rotation
+from trikubelet.core.log_rotation import SizeAt, fast_logs, growth_per_second, is_filling
 from trikubelet.kit.every import Every
 from trikubelet.kit.failure_log import FailureLog
 from trikubelet.kit.fault_barriers import FaultBarriers
@@ -28,7 +31,7 @@ from trikubelet.kit.settle import settled
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from trikubelet.core.log_rotation import RotationRules
     from trikubelet.model.bounds import Bounds
@@ -43,9 +46,9 @@ _LOOKING: Final = "see how long the logs of containers are"
 
 
 class LogRotation:
-    """Owns which containers' logs are looked after now, of which a part is being compressed, and which could not be
-    rotated the last time. Waits for nobody and is waited for by nobody: a log that cannot be rotated is reported once,
-    and met again at the next look. So is one that provokes a bug."""
+    """Owns which containers' logs are looked after now, how large each was and which grow fast, of which a part is
+    being compressed, and which could not be rotated the last time. Waits for nobody and is waited for by nobody: a log
+    that cannot be rotated is reported once, and met again at the next look. So is one that provokes a bug."""
 
     def __init__(
         self,
@@ -67,6 +70,9 @@ class LogRotation:
         self._under_way: set[str] = set()
         self._compressing: dict[str, str] = {}
         self._failed: dict[str, bool] = {}
+        self._seen: dict[str, SizeAt] = {}
+        self._fast: frozenset[str] = frozenset()
+        self._free: SizeAt | None = None
         self._failure_log = FailureLog()
         self._barriers = FaultBarriers(log, "%s: a bug in rotating it; it is tried again at the next look")
 
@@ -74,25 +80,52 @@ class LogRotation:
         """Rotate until cancelled."""
         async with trio.open_nursery() as nursery:
             task_status.started()
-            async for _ in Every(self._rules.period_seconds):
-                await self._look(nursery)
+            all_due = trio.current_time()
+            async for now in Every(self._rules.step_seconds):
+                if now >= all_due or await self._is_filling():
+                    all_due = now + self._rules.period_seconds - self._rules.step_seconds / 2
+                    await self._look(nursery)
+                elif self._fast:
+                    await self._look(nursery, self._fast)
 
-    async def _look(self, nursery: trio.Nursery) -> None:
-        """Begin with each log that is due and not begun with: as many tasks wait for their turn as containers run, at
-        most."""
+    async def _is_filling(self) -> bool:
+        """True if something fills the disk of the logs. Where it does not answer, all logs are soon looked at."""
+        try:
+            free = SizeAt(await self._logs.free_bytes(), trio.current_time())
+        except OSError:
+            return False
+        before, self._free = self._free, free
+        return is_filling(before, free)
+
+    async def _look(self, nursery: trio.Nursery, only: Collection[str] = ()) -> None:
+        """Begin with each log that is due and not begun with, of all containers or of some: as many tasks wait for
+        their turn as containers run, at most."""
         running: list[tuple[PodObservation, ContainerStatus]] = []
         for pod in self._observed:
             await trio.lowlevel.checkpoint()
             running += [(pod, container) for container in pod.running]
-        idle = [(pod, container) for pod, container in running if container.id not in self._under_way]
+        idle = [
+            (pod, container)
+            for pod, container in running
+            if container.id not in self._under_way and (not only or container.id in only)
+        ]
+        growth: dict[str, float] = {}
         for (pod, container), size in zip(idle, await self._sizes(idle), strict=False):
             await trio.lowlevel.checkpoint()
+            if isinstance(size, int):
+                seen, before = SizeAt(size, trio.current_time()), self._seen.get(container.id)
+                growth[container.id] = growth_per_second(before, seen, self._rules)
+                self._seen[container.id] = seen
             with self._barriers.of(f"The log of {_named(pod, container)}"):
                 if self._is_due(pod, container, size):
                     self._under_way.add(container.id)
                     nursery.start_soon(self._in_turn, pod, container)
         ids = {container.id for _, container in running}
         self._failed = {id_: is_logged for id_, is_logged in self._failed.items() if id_ in ids}
+        if self._rules.flood_seconds:
+            self._seen = {id_: seen for id_, seen in self._seen.items() if id_ in ids}
+            # A log whose rotation takes longer was not looked at now, and will be.
+            self._fast = fast_logs(growth, self._rules) | (self._fast & self._under_way)
 
     async def _sizes(self, of: Sequence[tuple[PodObservation, ContainerStatus]]) -> Sequence[int | OSError | None]:
         """Of each log; of none where the disk does not answer, which is logged."""
@@ -150,7 +183,8 @@ class LogRotation:
             return ()
         parts = await self._logs.parts(path)
         busy = self._compressing.get(container.id, "")  # by now: the thread's unfinished file must not go
-        rotation = log_rotation.plan(parts, self._rules.files_max, self._clock.now_ns(), busy)
+        gone = log_rotation.beyond_room(await self._plain(path, parts), size, self._rules)
+        rotation = log_rotation.plan(parts, self._rules.files_max, self._clock.now_ns(), busy, gone)
         for part in rotation.remove:
             await self._logs.remove(path, part)
         async with settled(self._bounds.settle_seconds_max * (1 - PUT_BACK_SHARE)):
@@ -164,6 +198,12 @@ class LogRotation:
         if isinstance(size, OSError):
             raise size
         return size
+
+    async def _plain(self, path: str, parts: Collection[str]) -> Mapping[str, int]:
+        """The parts that are not compressed, by their sizes. Raises OSError."""
+        plain = [part for part in parts if log_rotation.stem(part) == part and log_rotation.is_finished(part)]
+        sizes = await self._logs.sizes([f"{path}.{part}" for part in plain]) if plain else ()
+        return {part: size for part, size in zip(plain, sizes, strict=True) if isinstance(size, int)}
 
     async def _reopened(self, container: ContainerStatus) -> int:
         """The runtime writes into a file that has no name any more; how long the new one is."""

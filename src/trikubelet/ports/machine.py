@@ -259,6 +259,10 @@ class ContainerLogs(Protocol):
         the disk does not answer."""
         ...
 
+    async def free_bytes(self) -> int:
+        """The bytes that are free where the pods' logs are."""
+        ...
+
     async def parts(self, path: str) -> Collection[str]:
         """What was rotated away, and what was left half done. Raises OSError with EFBIG for a directory of so many
         files that they are not all looked at: which names are free is not known then."""

@@ -256,11 +256,17 @@ class MemoryContainerLogs:
     def __init__(self, files: MemoryPodFiles) -> None:
         self._files = files
         self.compressed: list[str] = []
+        self.disk_bytes = 1 << 40
 
     async def sizes(self, paths: Sequence[str]) -> Sequence[int | OSError | None]:
         """The length of each."""
         await trio.lowlevel.checkpoint()
         return [self._size(path) for path in paths]
+
+    async def free_bytes(self) -> int:
+        """As many as were not written to ``disk_bytes``."""
+        await trio.lowlevel.checkpoint()
+        return self.disk_bytes - sum(map(len, self._files.content.values()))
 
     def _size(self, path: str) -> int | None:
         content = self._files.content.get(path)

@@ -119,9 +119,9 @@ def test_only_on_the_embedded_runtime_the_image_host_is_this_machine(endpoint: s
 @pytest.mark.parametrize(
     ("expected", "asked"),
     [
-        pytest.param(RotationRules(10 * MIB, 5, 1, 10.0), {}, id="as upstream does"),
+        pytest.param(RotationRules(10 * MIB, 5, 1, 10.0, 1.0), {}, id="as upstream does"),
         pytest.param(
-            RotationRules(MIB, 2, 3, 60.0),
+            RotationRules(MIB, 2, 3, 60.0, 1.0),
             {
                 "containerLogMaxSize": "1Mi",
                 "containerLogMaxFiles": 2,

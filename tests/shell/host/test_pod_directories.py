@@ -58,6 +58,13 @@ async def test_a_container_that_has_the_hosts_file_mounted_sees_it_change(files:
     assert before == inode(await files.write_hosts("u", "second"))
 
 
+async def test_a_hosts_file_gets_shorter_too(files: DiskPodFiles) -> None:
+    await files.make_pod("u")
+    await files.write_hosts("u", "a long one")
+
+    assert "short" == Path(await files.write_hosts("u", "short")).read_text()
+
+
 async def test_a_hosts_file_is_reopened_however_much_a_container_made_of_it(files: DiskPodFiles) -> None:
     await files.make_pod("u")
     path = await files.write_hosts("u", "hosts")

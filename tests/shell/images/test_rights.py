@@ -125,6 +125,20 @@ async def test_a_disk_that_fails_gives_nothing_away(autojump_clock: MockClock) -
         await bench.rights.begin(IMAGE)
 
 
+async def test_a_right_that_is_proved_does_not_depend_on_room_for_another_proof(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(_: object) -> None:
+        await trio.lowlevel.checkpoint()
+        raise OSError(28, "No space left on device")
+
+    bench = Bench()
+    await bench.pulled(MINE)
+    monkeypatch.setattr(bench.records, "keep", fails)
+
+    assert await bench.may(Credential(Login("joe", "new"), MINE.owner))
+
+
 async def test_an_image_whose_record_cannot_be_written_stays_intended(autojump_clock: MockClock) -> None:
     bench = Bench()
     await bench.rights.begin(IMAGE)

@@ -546,3 +546,92 @@ async def test_what_is_compressed_while_parts_are_looked_for_keeps_its_unfinishe
 
     assert ["a"] == world.runtime.reopened
     assert [] == removed
+
+
+MIB = 1 << 20
+FLOOD_RULES = RotationRules(size_bytes=MIB, files_max=3, flood_seconds=1)
+
+
+def used(world: World, path: str) -> int:
+    """The bytes of a log and its parts."""
+    return sum(len(content) for name, content in world.files.content.items() if name.startswith(path))
+
+
+async def flood(world: World, path: str, seconds: int) -> int:
+    """Write 20 MiB a second for so long; the most bytes that its files had."""
+    most = 0
+    for _ in range(seconds * 10):
+        world.files.content[path] = world.files.content.get(path, b"") + bytes(2 * MIB)
+        most = max(most, used(world, path))
+        await trio.sleep(0.1)
+    return most
+
+
+async def test_a_log_that_grows_fast_is_rotated_each_second(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
+    world = World(FLOOD_RULES)
+    path, quiet = world.container("a"), world.container("b")
+    await nursery.start(world.rotation.run)
+    await trio.sleep(15.05)
+
+    most = await flood(world, path, 30)
+
+    assert most <= 3 * 20 * MIB + 4 * MIB  # being written, the newest part, and one that goes within the rotation
+    assert len(world.parts(path)) <= 2
+    assert [] == world.parts(quiet)
+
+
+async def test_a_log_that_no_longer_grows_fast_is_looked_at_no_more_often_than_others(
+    autojump_clock: MockClock, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(FLOOD_RULES)
+    path = world.container("a")
+    await nursery.start(world.rotation.run)
+    await flood(world, path, 5)
+    await trio.sleep(15)
+    looks = []
+    sizes = world.logs.sizes
+
+    async def counted(paths: Sequence[str]) -> Sequence[int | OSError | None]:
+        looks.append(paths)
+        return await sizes(paths)
+
+    monkeypatch.setattr(world.logs, "sizes", counted)
+    await trio.sleep(100)
+
+    assert 10 == len(looks)
+
+
+async def test_a_log_that_grows_fast_in_a_rotation_that_takes_long_stays_watched(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    world = World(FLOOD_RULES)
+    path = world.container("a")
+    await nursery.start(world.rotation.run)
+    world.runtime.held = trio.Event()
+    world.files.content[path] = bytes(20 * MIB)
+    await trio.sleep(3.5)  # seen at the first second; its rotation waits for the runtime
+    world.runtime.held.set()
+    await trio.sleep(0.1)
+    [first] = world.parts(path)
+    world.files.content[path] = bytes(2 * MIB)
+    await trio.sleep(1)
+
+    assert b"" == world.files.content[path]
+    assert first not in world.parts(path)  # with its 20 MiB it had no room any more
+
+
+async def test_a_disk_whose_free_space_is_unknown_has_its_logs_rotated_in_time(
+    autojump_clock: MockClock, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails() -> int:
+        await trio.lowlevel.checkpoint()
+        raise OSError(errno.ETIMEDOUT, "the disk did not answer")
+
+    world = World(FLOOD_RULES)
+    monkeypatch.setattr(world.logs, "free_bytes", fails)
+    path = world.container("a")
+    await nursery.start(world.rotation.run)
+    world.files.content[path] = bytes(2 * MIB)
+    await trio.sleep(11)
+
+    assert 1 == len(world.parts(path))
