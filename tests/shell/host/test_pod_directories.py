@@ -14,6 +14,7 @@ import trio
 from shell.leasekit import leased
 from trikubelet.host import directory_scan, log_ends, pod_directories, removal
 from trikubelet.host.pod_files import DiskPodFiles
+from trikubelet.kit.plain_file import open_plain
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.errors import StillMounted
 from trikubelet.model.pod_notes import Note
@@ -62,7 +63,8 @@ async def test_a_hosts_file_gets_shorter_too(files: DiskPodFiles) -> None:
     await files.make_pod("u")
     await files.write_hosts("u", "a long one")
 
-    assert "short" == Path(await files.write_hosts("u", "short")).read_text()
+    with open_plain(await files.write_hosts("u", "short")) as file:
+        assert b"short" == file.read()
 
 
 async def test_a_hosts_file_is_reopened_however_much_a_container_made_of_it(files: DiskPodFiles) -> None:
