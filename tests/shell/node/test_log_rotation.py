@@ -620,7 +620,7 @@ async def test_a_log_that_grows_fast_in_a_rotation_that_takes_long_stays_watched
     assert first not in world.parts(path)  # with its 20 MiB it had no room any more
 
 
-async def test_a_disk_whose_free_space_is_unknown_has_its_logs_rotated_in_time(
+async def test_logs_are_rotated_in_time_if_the_free_space_is_unknown(
     autojump_clock: MockClock, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fails() -> int:

@@ -123,7 +123,7 @@ async def test_a_disk_that_fails_otherwise_still_holds_a_restart_up(
         await until(lambda: 1 in attempts(bench))
 
 
-async def test_a_pod_whose_sandbox_ends_on_a_full_disk_comes_back_on_the_real_disk(
+async def test_a_pod_comes_back_after_its_sandbox_ended_on_a_full_disk(
     tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 K64 = 65536
 ALL, ONE = IdPool(), IdPool(K64, K64)
-"""Of the second all pods in turn have the same range."""
+"""``ONE`` has a single range, so all pods in turn get the same."""
 FIRST = ids_of("uid-a", {}, ALL)
 SECOND = ids_of("uid-b", {"uid-a": written(FIRST)}, ALL)
 A, B = (pod(name, host_users=False) for name in ("a", "b"))
