@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from core.podkit import BOX, running
+from core.podkit import BOX, STARTED_AT, running
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 from trikubelet.model.runtime import PodObservation
 from trikubelet.model.stats_snapshot import ContainerUsed, NodeUsed, PodUsed, StatsSnapshot, Used, VolumeUsed
@@ -32,6 +32,11 @@ def usage(scale: int = 1, **more: Any) -> Usage:
     return Usage(**fields | more)
 
 
+def at_first(scale: int, started_ns: int = STARTED_AT) -> Used:
+    """The same with the rate of a first look: the mean since the start."""
+    return Used(usage(scale), scale * SECOND_NS**2 // (AT_NS - started_ns))
+
+
 def detailed(scale: int = 1) -> Usage:
     """The same with all that Depth.METRICS finds."""
     return usage(
@@ -41,10 +46,13 @@ def detailed(scale: int = 1) -> Usage:
     )  # fmt: skip
 
 
+BOOTED_NS = AT_NS - SECOND_NS
+
+
 def machine(scale: int = 100) -> NodeGauges:
     """A machine of two processors and a gigabyte."""
     return NodeGauges(
-        usage(scale, swap_bytes=5, processes=55), 1 << 30, 50, 2, AT_NS - SECOND_NS, 32768, (ETH0,), "6.1.0", 1, 1
+        usage(scale, swap_bytes=5, processes=55), 1 << 30, 50, 2, BOOTED_NS, 32768, (ETH0,), "6.1.0", 1, 1
     )
 
 

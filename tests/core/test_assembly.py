@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from core.podkit import STARTED_AT, container, pod
-from core.statskit import AT_NS, DISK, ETH0, machine, observed, usage
+from core.statskit import AT_NS, BOOTED_NS, DISK, ETH0, at_first, machine, observed, usage
 from trikubelet.core.stats.assembly import Disk, Found, PodFound, assembled
+from trikubelet.core.stats.summary import total
 from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.model import k8s
 from trikubelet.model.stats_snapshot import ContainerUsed, PodUsed, Used, VolumeUsed
@@ -33,10 +34,11 @@ def test_a_container_is_what_its_cgroup_says_and_what_the_runtime_says_of_its_fi
         found(PodGauges(usage(3), {"a-0": usage(1), "b-0": usage(2)}, (ETH0,)), runtime_stats=told), {}
     )
 
-    a = ContainerUsed("a", "a-0", "image:1", STARTED_AT, Used(usage(1)), LAYER, LOGS, 250, 1 << 20, 256)
-    b = ContainerUsed("b", "b-0", "image:1", STARTED_AT, Used(usage(2)), cpu_shares=2)
+    a = ContainerUsed("a", "a-0", "image:1", STARTED_AT, at_first(1), LAYER, LOGS, 250, 1 << 20, 256)
+    b = ContainerUsed("b", "b-0", "image:1", STARTED_AT, at_first(2), cpu_shares=2)
+    rate = total(one.used and one.used.nanocores for one in (a, b))
     wanted = PodUsed(
-        "u1", "pod", "default", AT_NS - SECOND_NS, "/kubepods/podu1", Used(usage(3)), (ETH0,), (a, b),
+        "u1", "pod", "default", AT_NS - SECOND_NS, "/kubepods/podu1", Used(usage(3), rate), (ETH0,), (a, b),
         (VolumeUsed("v", DISK),),
     )  # fmt: skip
     assert (wanted,) == snapshot.pods
@@ -57,13 +59,13 @@ def test_without_a_cgroup_a_container_is_what_the_runtime_says_and_its_pod_the_s
     snapshot, _ = assembled(found(PodGauges(usage(3), {}), runtime_stats=told), {})
 
     (it,) = snapshot.pods
-    assert (None, [Used(usage(99)), None]) == (it.used, [one.used for one in it.containers])
+    assert (None, [at_first(99), None]) == (it.used, [one.used for one in it.containers])
 
 
 def test_the_node_and_its_parts_are_reported_and_a_part_that_is_not_there_is_not() -> None:
     snapshot, _ = assembled(found(PodGauges(None, {}), problem="why"), {})
 
-    assert ("n1", machine(), DISK, {"pods": Used(usage(7))}) == (
+    assert ("n1", machine(), DISK, {"pods": at_first(7, BOOTED_NS)}) == (
         snapshot.node.name, snapshot.node.gauges, snapshot.node.disk, snapshot.node.parts
     )  # fmt: skip
     assert "why" == snapshot.problem

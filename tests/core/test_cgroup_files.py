@@ -12,8 +12,8 @@ from trikubelet.model.usage import Depth, DeviceIo, Pressure, Stall, Usage
 V1_STAT = b"""cache 1
 rss 2
 swap 9
-hierarchical_memory_limit 67108864
-hierarchical_memsw_limit 67109888
+hierarchical_memory_limit 4096000
+hierarchical_memsw_limit 4096000
 total_cache 3000000
 total_rss 4000000
 total_mapped_file 500000
@@ -27,6 +27,8 @@ V1 = {
     "cpu.stat": b"nr_periods 10\nnr_throttled 3\nthrottled_time 250000000\n",
     "memory.usage_in_bytes": b"8000000\n",
     "memory.stat": V1_STAT,
+    "memory.limit_in_bytes": b"67108864\n",
+    "memory.memsw.limit_in_bytes": b"67109888\n",
     "memory.max_usage_in_bytes": b"9000000\n",
     "memory.kmem.usage_in_bytes": b"200000\n",
     "memory.failcnt": b"12\n",
@@ -112,14 +114,15 @@ def test_where_nothing_is_limited_nothing_is_throttled_and_no_limit_is_hit(
     whole = usage(version, texts, 42)
     assert whole is not None
     hits = 0 if version == 1 else whole.limit_hits
-    assert replace(whole, periods=None, throttled_periods=None, throttled_ns=None, limit_hits=hits) == found
-    assert (2, 0)[version - 1] == len(files(version, Depth.METRICS)) - len(read), "version 1 has files for that alone"
+    limits = {} if version == 2 else {"limit_bytes": None, "swap_limit_bytes": None}
+    assert replace(whole, periods=None, throttled_periods=None, throttled_ns=None, limit_hits=hits, **limits) == found
+    assert (4, 0)[version - 1] == len(files(version, Depth.METRICS)) - len(read), "version 1 has files for that alone"
 
 
 @pytest.mark.parametrize(
     ("version", "texts", "name", "value"),
     [
-        (1, V1 | {"memory.stat": V1_STAT.replace(b"67108864", b"9223372036854771712")}, "limit_bytes", None),
+        (1, V1 | {"memory.limit_in_bytes": b"9223372036854771712\n"}, "limit_bytes", None),
         (2, V2 | {"memory.max": b"max\n"}, "limit_bytes", None),
         (1, V1 | {"memory.usage_in_bytes": b"10\n"}, "working_set_bytes", 0),
         (2, V2 | {"memory.current": b"10\n"}, "working_set_bytes", 0),
@@ -130,7 +133,8 @@ def test_where_nothing_is_limited_nothing_is_throttled_and_no_limit_is_hit(
         (2, V2 | {"pids.current": b""}, "processes", None),
         (2, V2 | {"memory.events": b""}, "oom_kills", None),
         (1, V1 | {"memory.oom_control": b"oom_kill_disable 0\nunder_oom 0\n"}, "oom_kills", None),
-        (1, V1 | {"memory.stat": V1_STAT.replace(b"67109888", b"9223372036854771712")}, "swap_limit_bytes", None),
+        (1, V1 | {"memory.memsw.limit_in_bytes": b"9223372036854771712\n"}, "swap_limit_bytes", None),
+        (1, V1 | {"memory.memsw.limit_in_bytes": b""}, "swap_limit_bytes", None),
         (2, V2 | {"memory.swap.max": b"max\n"}, "swap_limit_bytes", None),
     ],
 )
@@ -158,8 +162,8 @@ def test_a_cgroup_that_goes_while_it_is_read_is_none(version: int, texts: dict[s
 
 def test_the_deeper_the_look_the_more_files_and_where_there_are_no_cgroups_none() -> None:
     for version in (1, 2):
-        counts = [len(files(version, depth)) for depth in (Depth.LOAD, Depth.SUMMARY, Depth.METRICS)]
-        assert sorted(set(counts)) == counts
+        counts = [len(files(version, depth)) for depth in Depth]
+        assert sorted(counts) == counts
     assert {name for _, name in files(1, Depth.METRICS)} == V1.keys()
     assert {name for _, name in files(2, Depth.METRICS)} == {*V2, "io.pressure"}
     assert () == files(0, Depth.METRICS)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trikubelet.core.stats.proc_files import interfaces, machine, of_machine, primary
-from trikubelet.model.usage import Interface, NodeGauges, Usage
+from trikubelet.core.stats.proc_files import PRESSURE_FILES, interfaces, machine, of_machine, primary
+from trikubelet.model.usage import Interface, NodeGauges, Pressure, Stall, Usage
 
 TEXTS = {
     "stat": b"cpu  100 20 30 4000 500 6 7 8 90 9\ncpu0 1 2 3 4 5 6 7 8 9 0\n"
@@ -24,6 +24,7 @@ NET_DEV = b"""Inter-|   Receive                                                |
   eth0:4274303002 158270 1 2 0 0 0 0 12278274 107701 3 4 0 0 0 0
 """
 ETH0 = Interface("eth0", 4274303002, 158270, 1, 2, 12278274, 107701, 3, 4)
+ENS3 = ETH0._replace(name="ens3")
 VETH = Interface("veth1", 1, 2, 3, 4, 5, 6, 7, 8)
 
 
@@ -54,10 +55,31 @@ def test_interfaces_are_read_without_the_loopback() -> None:
     assert () == interfaces(b"")
 
 
-def test_the_machines_own_are_those_that_lead_away_from_its_pods() -> None:
-    assert (ETH0,) == of_machine((VETH, ETH0))
+def test_the_pressure_of_the_machine_is_read_where_the_kernel_counts_it() -> None:
+    some = b"some avg10=1.00 avg60=0.50 avg300=0.00 total=7\n"
+    told = machine(TEXTS | {"pressure/cpu": some, "pressure/memory": some + some.replace(b"some", b"full")}, 9)
+
+    stall, none = Stall(1.0, 0.5, 0.0, 7), Stall(0.0, 0.0, 0.0, 0)
+    assert {"cpu": Pressure(stall, none), "memory": Pressure(stall, stall)} == told.usage.pressure
+    assert {} == machine(TEXTS | dict.fromkeys(PRESSURE_FILES, b""), 9).usage.pressure
 
 
-@pytest.mark.parametrize(("first", "found"), [(ETH0, (VETH, ETH0)), (VETH, (VETH,)), (None, ())])
+def test_the_machines_own_are_those_that_do_not_lead_to_a_pod_and_bridges_are_among_them() -> None:
+    of_pods = tuple(VETH._replace(name=name) for name in ("veth1", "cali1", "lxc1", "docker0", "nerdctl0"))
+    bridge = VETH._replace(name="cni0")
+
+    assert (ETH0, bridge) == of_machine((*of_pods, ETH0, bridge))
+
+
+@pytest.mark.parametrize(
+    ("first", "found"),
+    [
+        (ETH0, (VETH, ETH0)),
+        (VETH, (VETH,)),
+        (None, ()),
+        (ENS3, (VETH._replace(name="cni0"), VETH._replace(name="flannel.1"), ENS3)),
+        (ETH0, (ENS3, ETH0)),
+    ],
+)
 def test_one_interface_stands_for_all(first: Interface | None, found: tuple[Interface, ...]) -> None:
     assert first == primary(found)

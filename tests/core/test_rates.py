@@ -24,3 +24,19 @@ def test_a_rate_is_what_was_used_since_the_reading_before(
     wanted: Rate, before: Rate | None, at_ns: int, cpu_ns: int
 ) -> None:
     assert wanted == advanced(before, at_ns, cpu_ns)
+
+
+@pytest.mark.parametrize(
+    ("nanocores", "before", "started_ns"),
+    [
+        (S // 4, None, 2 * S),
+        (S // 4, Rate(5 * S, 3 * S, 9), 2 * S),  # another one of the same name
+        (None, None, 10 * S - S + 1),  # it has just started
+        (None, None, 11 * S),  # the clock was set
+        (2 * S // 5, Rate(5 * S, 0, 9), 2 * S),
+    ],
+)
+def test_the_first_rate_is_the_mean_since_the_start(
+    nanocores: int | None, before: Rate | None, started_ns: int
+) -> None:
+    assert Rate(10 * S, 2 * S, nanocores) == advanced(before, 10 * S, 2 * S, started_ns)

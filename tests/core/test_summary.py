@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -9,13 +10,13 @@ import pytest
 
 from core.statskit import AT, snapshot, usage
 from trikubelet.core.stats.summary import pod_used, summary, total
-from trikubelet.model.stats_snapshot import StatsSnapshot
-from trikubelet.model.usage import Depth, Pressure, Stall
+from trikubelet.model.stats_snapshot import StatsSnapshot, Used
+from trikubelet.model.usage import Depth, Pressure, Stall, Usage
 
 PRESSED = {name: Pressure(Stall(1.0, 2.0, 3.0, 4), Stall(0.5, 0.25, 0.0, 2)) for name in ("cpu", "memory", "io")}
 PSI = {
-    "full": {"avg10": 0.5, "avg60": 0.25, "avg300": 0.0, "total": 2000},
-    "some": {"avg10": 1.0, "avg60": 2.0, "avg300": 3.0, "total": 4000},
+    "full": {"avg10": 0.5, "avg60": 0.25, "avg300": 0.0, "total": 2},  # microseconds, like the kernel
+    "some": {"avg10": 1.0, "avg60": 2.0, "avg300": 3.0, "total": 4},
 }
 DISK = {
     "time": AT,
@@ -69,7 +70,7 @@ def test_the_node_is_spelled_out() -> None:
 
 
 def test_a_pod_is_spelled_out_with_its_volumes_and_what_it_takes_of_the_disk() -> None:
-    limited = usage(2, limit_bytes=5000, swap_bytes=1, pressure=PRESSED)
+    limited = usage(2, limit_bytes=5000, swap_bytes=1, swap_limit_bytes=8, pressure=PRESSED)
     (pod,) = spelled(snapshot(of_pod=usage(3, processes=9), of_container=limited), Depth.SUMMARY)["pods"]
 
     on_disk = {"availableBytes": 600, "capacityBytes": 1000, "inodesFree": 96, "inodes": 100, "time": AT}
@@ -85,7 +86,7 @@ def test_a_pod_is_spelled_out_with_its_volumes_and_what_it_takes_of_the_disk() -
                 "io": {"time": AT, "psi": PSI},
                 "rootfs": {**on_disk, "usedBytes": 7, "inodesUsed": 1},
                 "logs": {**on_disk, "usedBytes": 30, "inodesUsed": 3},
-                "swap": {"time": AT, "swapUsageBytes": 1},
+                "swap": {"time": AT, "swapAvailableBytes": 7, "swapUsageBytes": 1},
             }
         ],
         "cpu": cpu(3, 300),
@@ -102,12 +103,43 @@ def test_a_pod_is_spelled_out_with_its_volumes_and_what_it_takes_of_the_disk() -
     assert wanted == pod
 
 
-def test_of_the_load_only_processor_and_memory_are_reported() -> None:
-    told = spelled(snapshot(of_pod=usage(3), of_container=usage(2)), Depth.LOAD)
+def pressed(scale: int) -> Usage:
+    return usage(scale, swap_bytes=1, pressure=PRESSED)
 
-    assert {"nodeName", "startTime", "systemContainers", "cpu", "memory"} == told["node"].keys()
-    assert {"podRef", "startTime", "containers", "cpu", "memory"} == told["pods"][0].keys()
-    assert {"name", "startTime", "cpu", "memory"} == told["pods"][0]["containers"][0].keys()
+
+def with_pressure() -> StatsSnapshot:
+    """A snapshot in which everything has pressure and swap, and swap has no limit."""
+    it = snapshot(of_pod=pressed(3), of_container=pressed(2))
+    node = replace(it.node, parts={"pods": Used(pressed(50))}, gauges=it.node.gauges._replace(usage=pressed(100)))
+    return replace(it, node=node)
+
+
+def test_pressure_is_reported_of_the_node_its_parts_pods_and_containers() -> None:
+    told = spelled(with_pressure(), Depth.SUMMARY)
+
+    node, pod = told["node"], told["pods"][0]
+    for one in (node, *node["systemContainers"], pod, *pod["containers"]):
+        assert (PSI, PSI, {"time": AT, "psi": PSI}) == (one["cpu"]["psi"], one["memory"]["psi"], one["io"])
+
+
+def test_without_disks_and_networks_cpu_memory_and_swap_are_reported_with_their_pressure() -> None:
+    told = spelled(with_pressure(), Depth.CPU_AND_MEMORY)
+
+    node, pod = told["node"], told["pods"][0]
+    assert {"nodeName", "startTime", "systemContainers", "cpu", "memory", "swap"} == node.keys()
+    assert {"podRef", "startTime", "containers", "cpu", "memory", "swap"} == pod.keys()
+    for one in (*node["systemContainers"], *pod["containers"]):
+        assert {"name", "startTime", "cpu", "memory", "swap"} == one.keys()
+    for one in (node, *node["systemContainers"], pod, *pod["containers"]):
+        assert (PSI, PSI) == (one["cpu"]["psi"], one["memory"]["psi"])
+    assert {"time": AT, "swapUsageBytes": 1} == pod["swap"], "a limit that is none leaves nothing available"
+    assert 49 == node["swap"]["swapAvailableBytes"]
+
+
+def test_swap_above_its_limit_leaves_nothing_available() -> None:
+    (pod,) = spelled(snapshot(of_container=usage(2, swap_bytes=9, swap_limit_bytes=8)), Depth.SUMMARY)["pods"]
+
+    assert {"time": AT, "swapAvailableBytes": 0, "swapUsageBytes": 9} == pod["containers"][0]["swap"]
 
 
 @pytest.mark.parametrize("depth", Depth)

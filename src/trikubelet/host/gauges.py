@@ -2,7 +2,7 @@
 
     pods(places)   <tree>/kubepods/…/pod<uid>/{cpu.stat, memory.stat, …}   and the same of each container in it
                    /proc/<a process of the pod>/net/dev                     the pod's network
-    node()         /proc/{stat, meminfo, vmstat, loadavg, net/dev}
+    node()         /proc/{stat, meminfo, vmstat, loadavg, net/dev, pressure/*}
     disk(path)     statvfs          directory(path)   statvfs of a mount of its own, else every file below it
 
 All of it blocks, and file systems may hang: called in threads (``ports.Gauges``). Nearly every file is read in one
@@ -54,9 +54,10 @@ class HostGauges:
 
     def pods(self, places: Sequence[PodPlace], depth: Depth) -> Sequence[PodGauges]:
         """Each pod, in the order of the places."""
-        return [self._pod(place, depth) for place in places]
+        of_node = () if depth.is_load_alone else self._node_network()
+        return [self._pod(place, depth, of_node) for place in places]
 
-    def _pod(self, place: PodPlace, depth: Depth) -> PodGauges:
+    def _pod(self, place: PodPlace, depth: Depth, of_node: tuple[Interface, ...]) -> PodGauges:
         own = "/".join(place.cgroup)
         children = self._children(own)
         groups = {
@@ -64,7 +65,7 @@ class HostGauges:
             for id_ in (place.sandbox, *place.containers)
             if (name := cgroup_files.container_cgroup(children, id_)) is not None
         }
-        network = () if depth is Depth.LOAD else self._network(groups.values())
+        network = () if depth.is_load_alone else self._network(groups.values(), of_node)
         groups.pop(place.sandbox, None)
         read = ((id_, self._usage(group, depth, place.limited)) for id_, group in groups.items())
         whole = self._usage(own, depth, place.limited)
@@ -85,11 +86,9 @@ class HostGauges:
     def node(self, depth: Depth) -> NodeGauges:
         """The machine. Raises OSError where /proc cannot be read."""
         at_ns = self._clock.now_ns()
-        texts = {name: _read(f"{self._proc}/{name}") for name in proc_files.FILES}
-        found: tuple[Interface, ...] = ()
-        if depth is not Depth.LOAD:
-            # The agent is in the node's network namespace. Process 1 may be another user's, and not readable.
-            found = proc_files.of_machine(proc_files.interfaces(_read(f"{self._proc}/self/net/dev")))
+        files = proc_files.FILES if depth is Depth.LOAD else (*proc_files.FILES, *proc_files.PRESSURE_FILES)
+        texts = {name: _read(f"{self._proc}/{name}") for name in files}
+        found = () if depth.is_load_alone else self._node_network()
         try:
             machine = proc_files.machine(texts, at_ns, found)
         except (KeyError, ValueError, IndexError) as error:
@@ -162,9 +161,13 @@ class HostGauges:
         except OSError:
             return []
 
-    def _network(self, groups: Iterable[str]) -> tuple[Interface, ...]:
+    def _node_network(self) -> tuple[Interface, ...]:
+        # The agent is in the node's network namespace. Process 1 may be another user's, and not readable.
+        return proc_files.of_machine(proc_files.interfaces(_read(f"{self._proc}/self/net/dev")))
+
+    def _network(self, groups: Iterable[str], of_node: tuple[Interface, ...]) -> tuple[Interface, ...]:
         """The network of a pod, by the first process in its cgroups: the sandbox's, or a container's where that has
-        none, as with CRI-O. Nothing where that is the machine's own."""
+        none, as with CRI-O. A pod on the node's network has the node's."""
         tree = self._trees["" if self._version == 2 else "memory"]
         pids = next(filter(None, (_read(f"{tree}/{group}/cgroup.procs").split() for group in groups)), None)
         if pids is None:
@@ -172,7 +175,7 @@ class HostGauges:
         pid = pids[0].decode()
         try:
             if os.readlink(f"{self._proc}/{pid}/ns/net") == os.readlink(f"{self._proc}/self/ns/net"):
-                return ()
+                return of_node
         except OSError:  # it has just ended
             return ()
         return proc_files.interfaces(_read(f"{self._proc}/{pid}/net/dev"))

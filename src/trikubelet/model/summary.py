@@ -10,7 +10,8 @@ import msgspec
 
 
 class StallStats(msgspec.Struct, frozen=True):
-    """Shares of the last seconds, in percent, and nanoseconds in all."""
+    """Shares of the last seconds, in percent, and microseconds in all. The API's comment says nanoseconds, but upstream
+    writes the kernel's microseconds, and dashboards expect them."""
 
     avg10: float
     avg60: float

@@ -16,12 +16,19 @@ if TYPE_CHECKING:
 
 
 class Depth(Enum):
-    """How much is looked at: ``LOAD`` is processor and memory, which autoscalers ask for all the time; ``SUMMARY``
-    adds networks, disks and pressure; ``METRICS`` what Prometheus keeps of each cgroup, and of disks the node's."""
+    """How much is looked at: ``LOAD`` is processor, memory and swap, which autoscalers ask for all the time;
+    ``CPU_AND_MEMORY`` adds their pressure; ``SUMMARY`` also networks, disks and the pressure on those; ``METRICS`` what
+    Prometheus keeps of each cgroup, and of disks the node's."""
 
     LOAD = "load"
+    CPU_AND_MEMORY = "cpu and memory"
     SUMMARY = "summary"
     METRICS = "metrics"
+
+    @property
+    def is_load_alone(self) -> bool:
+        """True if neither networks nor disks are looked at."""
+        return self in (Depth.LOAD, Depth.CPU_AND_MEMORY)
 
 
 class Stall(NamedTuple):
@@ -56,8 +63,9 @@ class Usage:
     """One cgroup, container or machine at one moment. The working set is what memory cannot be had back from without
     swapping: usage less the files nobody has looked at lately. From ``user_ns`` on only with Depth.METRICS:
     ``kernel_bytes`` of the usage are the kernel's for it, ``limit_hits`` counts how often it wanted more than its limit
-    of memory, ``oom_kills`` the processes that were killed for it, and memory and swap (v2: swap) have one limit more;
-    ``pressure`` (by ``cpu``, ``memory``, ``io``) is not reported with Depth.LOAD, nor by machines with cgroups v1."""
+    of memory, and ``oom_kills`` the processes that were killed for it. ``swap_limit_bytes`` limits memory and swap
+    together, with v2 swap alone. ``pressure`` (by ``cpu``, ``memory``, ``io``) is not reported with Depth.LOAD, and with
+    cgroups v1 for the machine as a whole only."""
 
     at_ns: int
     cpu_ns: int | None = None
@@ -68,6 +76,7 @@ class Usage:
     major_faults: int | None = None
     swap_bytes: int | None = None
     limit_bytes: int | None = None
+    swap_limit_bytes: int | None = None
     pressure: Mapping[str, Pressure] = field(default_factory=dict)
     processes: int | None = None
     user_ns: int | None = None
@@ -79,7 +88,6 @@ class Usage:
     mapped_bytes: int | None = None
     peak_bytes: int | None = None
     kernel_bytes: int | None = None
-    swap_limit_bytes: int | None = None
     limit_hits: int | None = None
     oom_kills: int | None = None
     io: tuple[DeviceIo, ...] = ()

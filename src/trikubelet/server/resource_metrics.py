@@ -43,6 +43,13 @@ _AMOUNTS: Final = (
     ),
     _Amount("swap_usage_bytes", "gauge", "Swap that is used, in bytes.", lambda usage: usage.swap_bytes),
 )
+_SWAP_LIMIT: Final = _Amount(
+    "swap_limit_bytes",
+    "gauge",
+    "Swap that may be used, in bytes; with cgroups v1 memory and swap together.",
+    lambda usage: None if usage.swap_bytes is None else usage.swap_limit_bytes,
+)
+"""Upstream has it of containers alone, where swap is accounted for and limited."""
 
 
 def resource_metrics(snapshot: StatsSnapshot) -> bytes:
@@ -61,8 +68,8 @@ def resource_metrics(snapshot: StatsSnapshot) -> bytes:
             starts.samples.append(sample(starts.name, named, one.started_ns / SECOND_NS, one.used.usage.at_ns))
     families = [
         _family(f"{kind}_{amount.name}", amount, [one for one in subjects if one[0] == kind])
-        for kind in ("container", "node", "pod")
-        for amount in _AMOUNTS
+        for kind, amounts in (("container", (*_AMOUNTS, _SWAP_LIMIT)), ("node", _AMOUNTS), ("pod", _AMOUNTS))
+        for amount in amounts
     ]
     failed = Family("resource_scrape_error", "gauge", "1 if something could not be measured, else 0.", [])
     failed.samples.append(sample(failed.name, "", float(bool(snapshot.problem))))

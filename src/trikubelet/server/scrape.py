@@ -91,7 +91,7 @@ async def scrape_cadvisor(stats: NodeStats) -> Response:
 async def stats_summary(stats: NodeStats, query: Mapping[str, str]) -> Response:
     """The summary."""
     try:
-        depth = Depth.LOAD if flag(query, "only_cpu_and_memory") else Depth.SUMMARY
+        depth = Depth.CPU_AND_MEMORY if flag(query, "only_cpu_and_memory") else Depth.SUMMARY
         return json(await stats.shown(depth, partial(summary, depth=depth)))
     except ValueError as error:
         return bare(str(error), HTTPStatus.BAD_REQUEST)

@@ -141,7 +141,7 @@ class StatsProvider:
             for (pod, seen), place, gauge in zip(running, places, gauges, strict=True)
         ]
         is_whole = all(len(one.gauges.containers) == len(one.seen.running) for one in pods)
-        if depth is Depth.LOAD and is_whole:
+        if depth.is_load_alone and is_whole:
             return Found(self._facts.node_name, node, pods, parts, {})
         stores = ImageStores((), ())
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from trikubelet.model.usage import Interface
+
 OF_V1 = ("cpuacct", "cpu", "memory", "pids", "blkio")
 POD = "kubepods/podu1"
 
@@ -44,6 +46,10 @@ class Machine:
     def _write(self, path: Path, text: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text)
+
+    def file(self, name: str, text: bytes) -> None:
+        """A file below /proc."""
+        self._write(self.proc / name, text)
 
     def process(self, pid: int | str, net: str) -> None:
         """A process in a network namespace."""
@@ -107,16 +113,16 @@ def test_a_sandbox_without_a_process_has_the_network_of_a_container(machine: Mac
     assert ({"c1"}, (VETH, ETH0)) == (found.containers.keys(), found.interfaces)
 
 
-@pytest.mark.parametrize("pids", [(), (78,), (79,)])
-def test_a_pod_on_the_nodes_network_or_without_a_process_has_no_interfaces(
-    machine: Machine, pids: tuple[int, ...]
+@pytest.mark.parametrize(("pids", "interfaces"), [((), ()), ((78,), (ETH0,)), ((79,), ())])
+def test_a_pod_on_the_nodes_network_has_the_nodes_interfaces_and_one_without_a_process_has_none(
+    machine: Machine, pids: tuple[int, ...], interfaces: tuple[Interface, ...]
 ) -> None:
     machine.process(78, net="net:[1]")  # 79 has just ended
     machine.cgroup(POD, texts_of(machine))
     machine.cgroup(f"{POD}/box", texts_of(machine), *pids)
 
     (found,) = machine.gauges().pods([PodPlace(("kubepods", "podu1"), "box", ())], Depth.SUMMARY)
-    assert () == found.interfaces
+    assert interfaces == found.interfaces
 
 
 def test_a_cgroup_is_found_by_its_path_and_the_agents_own_is_known(machine: Machine) -> None:
@@ -126,6 +132,14 @@ def test_a_cgroup_is_found_by_its_path_and_the_agents_own_is_known(machine: Mach
     assert wanted == machine.gauges().cgroup("/agent", Depth.METRICS)
     assert machine.gauges().cgroup("/nobody", Depth.METRICS) is None
     assert ("/agent" if machine.version == 1 else "/unified-agent") == machine.gauges().own_cgroup()
+
+
+def test_the_pressure_on_the_machine_is_read_but_for_the_load(machine: Machine) -> None:
+    for name in ("cpu", "memory", "io"):
+        machine.file(f"pressure/{name}", b"some avg10=1.50 avg60=0.25 avg300=0.00 total=77\n")
+
+    wanted = [set(), *[{"cpu", "memory", "io"}] * 3]
+    assert wanted == [set(machine.gauges().node(depth).usage.pressure) for depth in Depth]
 
 
 def test_the_machine_is_read_and_one_that_cannot_be_is_an_error(machine: Machine) -> None:

@@ -605,7 +605,7 @@ async def test_metrics_are_prometheus_own_text(bench: Bench) -> None:
         ('container_memory_rss{container="app",', Depth.METRICS, "/metrics/cadvisor"),
         ('"ephemeral-storage":{', Depth.SUMMARY, "/stats/summary"),
         ('"ephemeral-storage":{', Depth.SUMMARY, "/stats/summary?only_cpu_and_memory=false"),
-        ('"usageNanoCores":250', Depth.LOAD, "/stats/summary?only_cpu_and_memory=true"),
+        ('"usageNanoCores":250', Depth.CPU_AND_MEMORY, "/stats/summary?only_cpu_and_memory=true"),
     ],
 )
 async def test_what_is_used_is_looked_at_as_deep_as_it_is_asked_for(

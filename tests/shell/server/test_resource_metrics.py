@@ -36,9 +36,16 @@ def test_node_pods_and_containers_are_reported_under_upstreams_names() -> None:
         named("container_cpu_usage_seconds_total", APP): (2.0, at),
         named("container_memory_working_set_bytes", APP): (2000.0, at),
         named("container_swap_usage_bytes", APP): (7.0, at),
+        named("container_swap_limit_bytes", APP): (8.0, at),
         named("container_start_time_seconds", APP): (at - 5, at),
         named("resource_scrape_error", {}): (0.0, None),
-    } == read(snapshot(of_pod=usage(3), of_container=usage(2, swap_bytes=7)))
+    } == read(snapshot(of_pod=usage(3), of_container=usage(2, swap_bytes=7, swap_limit_bytes=8)))
+
+
+def test_no_limit_of_swap_is_reported_where_swap_is_not_accounted_for() -> None:
+    found = read(snapshot(of_container=usage(2, swap_limit_bytes=8)))
+
+    assert set() == {name for name, _ in found if name.startswith("container_swap_")}
 
 
 def test_what_is_not_known_is_left_out_and_the_failure_told() -> None:

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from core.podkit import container, pod
-from core.statskit import AT_NS, DISK, observed, usage
+from core.statskit import AT_NS, BOOTED_NS, DISK, at_first, observed, usage
 from shell.csikit import NoThreads
 from shell.stats.statskit import FakeGauges
 from trikubelet.core.containers import NodeFacts
@@ -104,8 +104,9 @@ async def test_where_cgroups_tell_everything_the_runtime_is_not_asked_for_the_lo
         snapshot = await provider.snapshot(Depth.LOAD)
 
     (it,) = snapshot.pods
-    assert ("u1", f"/{PATH}", Used(usage(3)), Used(usage(2))) == (it.uid, it.cgroup, it.used, it.containers[0].used)
-    assert {"pods": Used(usage(7))} == snapshot.node.parts
+    mean = at_first(2).nanocores
+    assert ("u1", f"/{PATH}", Used(usage(3), mean), at_first(2)) == (it.uid, it.cgroup, it.used, it.containers[0].used)
+    assert {"pods": at_first(7, BOOTED_NS)} == snapshot.node.parts
     assert (0, "") == (bench.runtime.calls, snapshot.problem)
 
 
@@ -137,7 +138,7 @@ async def test_what_has_no_cgroup_of_ours_is_what_the_runtime_says(depth: Depth,
     async with bench.provider() as provider:
         (it,) = (await provider.snapshot(depth)).pods
 
-    assert (None, Used(usage(9))) == (it.used, it.containers[0].used)
+    assert (None, at_first(9)) == (it.used, it.containers[0].used)
 
 
 async def test_a_deeper_snapshot_has_layers_and_a_summary_disks_and_stores_too() -> None:
@@ -147,7 +148,7 @@ async def test_a_deeper_snapshot_has_layers_and_a_summary_disks_and_stores_too()
 
     assert ({"/kubepods": usage(7)}, {}) == (metrics.node.groups, summary.node.groups)
     for snapshot in (metrics, summary):
-        assert (LAYER, Used(usage(2))) == ((one := snapshot.pods[0].containers[0]).layer, one.used)
+        assert (LAYER, at_first(2)) == ((one := snapshot.pods[0].containers[0]).layer, one.used)
     wanted = FsUsage(AT_NS, 70, 7, 600, 1000, 96, 100)
     assert (DISK, wanted, wanted) == (summary.node.disk, summary.node.images, summary.node.layers)
     assert (DISK, None, None) == (metrics.node.disk, metrics.node.images, metrics.node.layers)
@@ -162,7 +163,7 @@ async def test_a_runtime_that_reports_nothing_costs_its_part_and_that_is_said(fa
     async with bench.provider() as provider:
         snapshot = await provider.snapshot(Depth.SUMMARY)
 
-    assert (None, Used(usage(2))) == ((one := snapshot.pods[0].containers[0]).layer, one.used)
+    assert (None, at_first(2)) == ((one := snapshot.pods[0].containers[0]).layer, one.used)
     assert (None, True) == (snapshot.node.images, snapshot.problem.startswith("the runtime does not report"))
 
 
@@ -225,7 +226,7 @@ async def test_the_agents_own_cgroup_is_a_part_of_the_node() -> None:
     async with bench.provider() as provider:
         snapshot = await provider.snapshot(Depth.LOAD)
 
-    assert {"kubelet": Used(usage(4)), "pods": Used(usage(7))} == snapshot.node.parts
+    assert {"kubelet": at_first(4, BOOTED_NS), "pods": at_first(7, BOOTED_NS)} == snapshot.node.parts
 
 
 async def test_an_orphan_whose_uid_is_none_costs_the_others_nothing() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from trikubelet.core.containers.resources import shares
 from trikubelet.core.names import all_containers
 from trikubelet.core.stats.rates import Rate, advanced
-from trikubelet.core.stats.summary import files_total
+from trikubelet.core.stats.summary import files_total, total
 from trikubelet.model import quantity
 from trikubelet.model.stats_snapshot import ContainerUsed, NodeUsed, PodUsed, StatsSnapshot, Used
 
@@ -77,21 +77,22 @@ class Rates:
         self._before = before
         self.now: dict[str, Rate] = {}
 
-    def used(self, key: str, usage: Usage | None) -> Used | None:
-        """The usage with its rate."""
+    def used(self, key: str, usage: Usage | None, started_ns: int | None = None) -> Used | None:
+        """The usage with its rate. ``started_ns``: when nothing had been used yet, None where that is unknown."""
         if usage is None:
             return None
         if usage.cpu_ns is None:
             return Used(usage)
-        self.now[key] = advanced(self._before.get(key), usage.at_ns, usage.cpu_ns)
+        self.now[key] = advanced(self._before.get(key), usage.at_ns, usage.cpu_ns, started_ns)
         return Used(usage, self.now[key].nanocores)
 
 
 def assembled(found: Found, before: Mapping[str, Rate]) -> tuple[StatsSnapshot, Mapping[str, Rate]]:
     """The snapshot, and the rates that the next one goes on from."""
     rates = Rates(before)
-    node = rates.used(NODE, found.gauges.usage)
-    parts = {name: rates.used(f"part {name}", usage) for name, usage in found.parts.items()}
+    booted_ns = found.gauges.booted_ns
+    node = rates.used(NODE, found.gauges.usage, booted_ns)
+    parts = {name: rates.used(f"part {name}", usage, booted_ns) for name, usage in found.parts.items()}
     snapshot = StatsSnapshot(
         at_ns=found.gauges.usage.at_ns,
         node=NodeUsed(
@@ -114,25 +115,30 @@ def assembled(found: Found, before: Mapping[str, Rate]) -> tuple[StatsSnapshot, 
 def _pod(found: PodFound, runtime_stats: Mapping[str, ContainerStats], rates: Rates) -> PodUsed:
     meta, gauges = found.pod.metadata, found.gauges
     specs = {one.name: one for one in all_containers(found.pod)}
+    containers = tuple(
+        _container(
+            one,
+            specs.get(one.name),
+            gauges.containers.get(one.id),
+            runtime_stats.get(one.id),
+            found.disk,
+            rates,
+        )
+        for one in found.seen.running
+    )
+    used = rates.used(meta.uid, gauges.pod if gauges.containers else None)
+    if used is not None and used.nanocores is None:
+        # When the cgroup was made is unknown: it may be older than all that runs in it. Its first rate is the sum.
+        used = used._replace(nanocores=total(one.used.nanocores for one in containers if one.used is not None))
     return PodUsed(
         uid=meta.uid,
         name=meta.name,
         namespace=meta.namespace,
         started_ns=min((one.created_at for one in found.seen.sandboxes), default=0),
         cgroup=found.cgroup,
-        used=rates.used(meta.uid, gauges.pod if gauges.containers else None),
+        used=used,
         interfaces=gauges.interfaces,
-        containers=tuple(
-            _container(
-                one,
-                specs.get(one.name),
-                gauges.containers.get(one.id),
-                runtime_stats.get(one.id),
-                found.disk,
-                rates,
-            )
-            for one in found.seen.running
-        ),
+        containers=containers,
         volumes=found.disk.volumes,
         is_disk_measured=found.disk.is_measured,
         disk_so_far=found.disk.so_far,
@@ -165,7 +171,7 @@ def _container(
         id=seen.id,
         image=seen.image,
         started_ns=seen.started_at,
-        used=rates.used(seen.id, usage),
+        used=rates.used(seen.id, usage, seen.started_at or None),
         layer=runtime_stats.layer if runtime_stats is not None else None,
         logs=disk.logs.get(seen.name),
         messages=disk.messages.get(seen.name),

@@ -26,10 +26,21 @@ _WATCHERS: Final = "crio-conmon-"
 UNLIMITED: Final = 1 << 62
 """From here on a limit of version 1 is none: it writes the largest number of pages there could be."""
 
+PRESSED: Final = ("cpu", "memory", "io")
+"""The kernel counts the pressure on these."""
 LIMITABLE: Final = frozenset({"cpu", "memory"})
-_V1_OF_LIMITS: Final = frozenset({("cpu", "cpu.stat"), ("memory", "memory.failcnt")})
-"""They tell how often a limit was met, and nothing else; by what is limited, which is the controller's name."""
-_V1_LOAD: Final = (("cpuacct", "cpuacct.usage"), ("memory", "memory.usage_in_bytes"), ("memory", "memory.stat"))
+_V1_LIMIT: Final = "memory.limit_in_bytes"
+_V1_SWAP_LIMIT: Final = "memory.memsw.limit_in_bytes"
+_V1_LIMITS: Final = (("memory", _V1_LIMIT), ("memory", _V1_SWAP_LIMIT))
+"""A cgroup's own limits. ``memory.stat`` has those that hold for it, which may be the limits of a cgroup above."""
+_V1_OF_LIMITS: Final = frozenset({("cpu", "cpu.stat"), ("memory", "memory.failcnt"), *_V1_LIMITS})
+"""They tell limits and how often one was met, and nothing else; by what is limited, which is the controller's name."""
+_V1_LOAD: Final = (
+    ("cpuacct", "cpuacct.usage"),
+    ("memory", "memory.usage_in_bytes"),
+    ("memory", "memory.stat"),
+    *_V1_LIMITS,
+)
 _V1_METRICS: Final = (
     *_V1_LOAD,
     ("pids", "pids.current"),
@@ -40,21 +51,22 @@ _V1_METRICS: Final = (
     ("blkio", "blkio.throttle.io_serviced_recursive"),
 )
 _V2_LOAD: Final = tuple(
-    ("", name) for name in ("cpu.stat", "memory.current", "memory.stat", "memory.max", "memory.swap.current")
+    ("", name)
+    for name in ("cpu.stat", "memory.current", "memory.stat", "memory.max", "memory.swap.current", "memory.swap.max")
 )
-_V2_SUMMARY: Final = (
-    *_V2_LOAD,
-    *(("", name) for name in ("pids.current", "cpu.pressure", "memory.pressure", "io.pressure")),
-)
+_V2_CPU_AND_MEMORY: Final = (*_V2_LOAD, ("", "cpu.pressure"), ("", "memory.pressure"))
+_V2_SUMMARY: Final = (*_V2_CPU_AND_MEMORY, ("", "io.pressure"), ("", "pids.current"))
 _FILES: Final = {
     (1, Depth.LOAD): _V1_LOAD,
+    (1, Depth.CPU_AND_MEMORY): _V1_LOAD,
     (1, Depth.SUMMARY): (*_V1_LOAD, ("pids", "pids.current")),
     (1, Depth.METRICS): _V1_METRICS,
     (2, Depth.LOAD): _V2_LOAD,
+    (2, Depth.CPU_AND_MEMORY): _V2_CPU_AND_MEMORY,
     (2, Depth.SUMMARY): _V2_SUMMARY,
     (2, Depth.METRICS): (
         *_V2_SUMMARY,
-        *(("", name) for name in ("memory.peak", "memory.swap.max", "memory.events", "io.stat")),
+        *(("", name) for name in ("memory.peak", "memory.events", "io.stat")),
     ),
 }
 
@@ -90,8 +102,6 @@ def container_cgroup(names: Iterable[str], container_id: str) -> str | None:
 def _v1(texts: Mapping[str, bytes], at_ns: int, limited: Set[str]) -> Usage:
     memory, usage_bytes = _Pairs(texts["memory.stat"]), int(texts["memory.usage_in_bytes"])
     cpu, cpuacct = _Pairs(texts.get("cpu.stat", b"")), _Pairs(texts.get("cpuacct.stat", b""))
-    limit = memory[b"hierarchical_memory_limit"]
-    swap_limit = memory.get(b"hierarchical_memsw_limit")
     return Usage(
         at_ns=at_ns,
         cpu_ns=int(texts["cpuacct.usage"]),
@@ -101,7 +111,8 @@ def _v1(texts: Mapping[str, bytes], at_ns: int, limited: Set[str]) -> Usage:
         faults=memory[b"total_pgfault"],
         major_faults=memory[b"total_pgmajfault"],
         swap_bytes=memory.get(b"total_swap"),  # only where swap is accounted for
-        limit_bytes=None if limit >= UNLIMITED else limit,
+        limit_bytes=_v1_limit(texts, _V1_LIMIT),
+        swap_limit_bytes=_v1_limit(texts, _V1_SWAP_LIMIT),
         processes=_number(texts, "pids.current"),
         user_ns=_ticks_ns(cpuacct.get(b"user")),
         system_ns=_ticks_ns(cpuacct.get(b"system")),
@@ -112,7 +123,6 @@ def _v1(texts: Mapping[str, bytes], at_ns: int, limited: Set[str]) -> Usage:
         mapped_bytes=memory[b"total_mapped_file"],
         peak_bytes=_number(texts, "memory.max_usage_in_bytes"),
         kernel_bytes=_number(texts, "memory.kmem.usage_in_bytes"),
-        swap_limit_bytes=None if swap_limit is None or swap_limit >= UNLIMITED else swap_limit,
         limit_hits=_number(texts, "memory.failcnt") if "memory" in limited else 0,
         oom_kills=_Pairs(texts.get("memory.oom_control", b"")).get(b"oom_kill"),
         io=_blkio(
@@ -128,9 +138,6 @@ def _v2(texts: Mapping[str, bytes], at_ns: int, limited: Set[str]) -> Usage:
     quota = cpu if "cpu" in limited else _Pairs(b"")
     throttled = quota.get(b"throttled_usec")
     events = _Pairs(texts.get("memory.events", b""))
-    found = {
-        name: _pressure(texts[f"{name}.pressure"]) for name in ("cpu", "memory", "io") if f"{name}.pressure" in texts
-    }
     return Usage(
         at_ns=at_ns,
         cpu_ns=cpu[b"usage_usec"] * 1000,
@@ -141,7 +148,8 @@ def _v2(texts: Mapping[str, bytes], at_ns: int, limited: Set[str]) -> Usage:
         major_faults=memory[b"pgmajfault"],
         swap_bytes=_number(texts, "memory.swap.current"),
         limit_bytes=_number(texts, "memory.max"),
-        pressure={name: one for name, one in found.items() if one is not None},
+        swap_limit_bytes=_number(texts, "memory.swap.max"),
+        pressure=pressures({name: texts.get(f"{name}.pressure", b"") for name in PRESSED}),
         processes=_number(texts, "pids.current"),
         user_ns=cpu[b"user_usec"] * 1000,
         system_ns=cpu[b"system_usec"] * 1000,
@@ -152,7 +160,6 @@ def _v2(texts: Mapping[str, bytes], at_ns: int, limited: Set[str]) -> Usage:
         mapped_bytes=memory[b"file_mapped"],
         peak_bytes=_number(texts, "memory.peak"),
         kernel_bytes=memory.get(b"kernel"),  # since Linux 5.18
-        swap_limit_bytes=_number(texts, "memory.swap.max"),
         limit_hits=events.get(b"max"),
         oom_kills=events.get(b"oom_kill"),
         io=_io_stat(texts.get("io.stat", b"")),
@@ -185,6 +192,17 @@ def _number(texts: Mapping[str, bytes], name: str) -> int | None:
     """A file of one number; None for one that says ``max``, or is not there."""
     text = texts.get(name, b"max").strip()
     return None if text == b"max" else int(text)
+
+
+def _v1_limit(texts: Mapping[str, bytes], name: str) -> int | None:
+    limit = _number(texts, name)
+    return None if limit is None or limit >= UNLIMITED else limit
+
+
+def pressures(texts: Mapping[str, bytes]) -> Mapping[str, Pressure]:
+    """The pressure by what it is on, of which these are the texts; without what the kernel does not count."""
+    found = ((name, _pressure(text)) for name, text in texts.items())
+    return {name: one for name, one in found if one is not None}
 
 
 def _blkio(amounts: bytes, operations: bytes) -> tuple[DeviceIo, ...]:

@@ -7,9 +7,10 @@ invented.
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.stats.cgroup_files import TICK_NS
+from trikubelet.core.stats.cgroup_files import PRESSED, TICK_NS, pressures
 from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.model.usage import Interface, NodeGauges, Usage
 
@@ -18,12 +19,17 @@ if TYPE_CHECKING:
 
 FILES: Final = ("stat", "meminfo", "vmstat", "loadavg", "sys/kernel/pid_max", "sys/kernel/threads-max")
 """Below /proc, what ``machine`` wants."""
+PRESSURE_FILES: Final = tuple(f"pressure/{name}" for name in PRESSED)
+"""Below /proc, of kernels that count pressure, whatever version cgroups have."""
 _IDLE: Final = (3, 4)
 """Of the times in the first line of ``stat``: doing nothing, and doing nothing until a disk answers."""
 _TIMES: Final = 8
 """So many of them there are; the two that follow, of guests, are counted in the first."""
-_VIRTUAL: Final = re.compile(r"^(?:lo|veth|cali|docker0$|cni0$|flannel|tunl|cilium|lxc)")
-"""Interfaces of the machine that only carry what pods say to each other, or what another one has counted."""
+_OF_PODS: Final = re.compile(r"^(?:lo|veth|docker|nerdctl|cali|lxc)")
+"""Interfaces of the machine that upstream leaves out, and those of Calico and Cilium that lead to one pod each. The
+pods have the figures of these themselves; there are hundreds, and each pod on the node's network would repeat them."""
+_VIRTUAL: Final = re.compile(r"^(?:veth|cni|cbr|br-|virbr|flannel|tunl|vxlan|cilium|kube-|nodelocaldns|dummy)")
+"""Interfaces that carry what another one has counted, or nothing: they do not stand for the whole machine."""
 
 
 def machine(texts: Mapping[str, bytes], at_ns: int, interfaces: tuple[Interface, ...] = ()) -> NodeGauges:
@@ -46,6 +52,7 @@ def machine(texts: Mapping[str, bytes], at_ns: int, interfaces: tuple[Interface,
         major_faults=int(faults["pgmajfault"]),
         swap_bytes=memory["SwapTotal"] - memory["SwapFree"],
         processes=int(texts["loadavg"].split()[3].partition(b"/")[2]),
+        pressure=pressures({name: texts.get(file, b"") for name, file in zip(PRESSED, PRESSURE_FILES, strict=True)}),
     )
     return NodeGauges(
         usage=usage,
@@ -71,10 +78,12 @@ def interfaces(net_dev: bytes) -> tuple[Interface, ...]:
 
 
 def of_machine(found: tuple[Interface, ...]) -> tuple[Interface, ...]:
-    """The interfaces of a machine that lead somewhere else, without those that lead to its pods."""
-    return tuple(one for one in found if not _VIRTUAL.match(one.name))
+    """The interfaces of a machine, bridges included, without those that lead to one pod each."""
+    return tuple(one for one in found if not _OF_PODS.match(one.name))
 
 
 def primary(found: tuple[Interface, ...], preferred: str = "eth0") -> Interface | None:
-    """The one interface that is shown for all: upstream's ``eth0``, or the first there is."""
-    return next((one for one in found if one.name == preferred), found[0] if found else None)
+    """The one interface that is shown for all: upstream's ``eth0``, or the first, a real one where there is one."""
+    named = (one for one in found if one.name == preferred)
+    real = (one for one in found if not _VIRTUAL.match(one.name))
+    return next(chain(named, real, found), None)

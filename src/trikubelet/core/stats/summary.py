@@ -3,8 +3,8 @@
 A pod's figures are its cgroup's, which holds what its sandbox takes too; where it has none that could be read, they are
 the sums of its containers'. Ephemeral storage is what counts against the limit of that name: what containers wrote
 outside of volumes, their logs, the files of the pod's own directory that they can write, and volumes on the node's disk
-that go with the pod. With Depth.LOAD only processor and
-memory are reported, as upstream has it for ``only_cpu_and_memory``. (upstream-behaviour.md §1.23)
+that go with the pod. With Depth.CPU_AND_MEMORY processor, memory and
+swap are reported, as upstream does for ``only_cpu_and_memory``. (upstream-behaviour.md §1.23)
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ from trikubelet.core.stats.proc_files import primary
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.model import summary as api
 from trikubelet.model.stats_snapshot import Used
-from trikubelet.model.usage import Depth, FsUsage, Usage
+from trikubelet.model.usage import FsUsage, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from trikubelet.model.stats_snapshot import ContainerUsed, NodeUsed, PodUsed, StatsSnapshot, VolumeUsed
-    from trikubelet.model.usage import Interface, Pressure, Stall
-
-_US_NS = 1000
+    from trikubelet.model.usage import Depth, Interface, Pressure, Stall
 
 
 def summary(snapshot: StatsSnapshot, depth: Depth) -> api.Summary:
@@ -76,12 +74,19 @@ def _node(node: NodeUsed, depth: Depth) -> api.NodeStats:
     gauges = node.gauges
     used, booted = Used(gauges.usage, node.nanocores), rfc3339(gauges.booted_ns)
     available = gauges.memory_total_bytes - (gauges.usage.working_set_bytes or 0)
-    parts = tuple(_part(name, part, booted) for name, part in (node.parts or {}).items())
-    load = api.NodeStats(node.name, booted, parts, _cpu(used), _memory(used.usage, available))
-    if depth is Depth.LOAD:
-        return load
     time = rfc3339(gauges.usage.at_ns)
     swapped = gauges.usage.swap_bytes or 0
+    parts = tuple(_part(name, part, booted, depth) for name, part in (node.parts or {}).items())
+    load = api.NodeStats(
+        node.name,
+        booted,
+        parts,
+        _cpu(used),
+        _memory(used.usage, available),
+        swap=api.SwapStats(time, gauges.swap_total_bytes - swapped, swapped),
+    )
+    if depth.is_load_alone:
+        return load
     return api.NodeStats(
         load.node_name,
         load.start_time,
@@ -93,12 +98,13 @@ def _node(node: NodeUsed, depth: Depth) -> api.NodeStats:
         fs=_fs(node.disk),
         runtime=api.RuntimeStats(_fs(node.images), _fs(node.layers)),
         rlimit=api.RlimitStats(time, gauges.processes_max, gauges.usage.processes or 0),
-        swap=api.SwapStats(time, gauges.swap_total_bytes - swapped, swapped),
+        swap=load.swap,
     )
 
 
-def _part(name: str, used: Used, booted: str) -> api.ContainerStats:
-    return api.ContainerStats(name, booted, _cpu(used), _memory(used.usage), swap=_swap(used.usage))
+def _part(name: str, used: Used, booted: str, depth: Depth) -> api.ContainerStats:
+    io = None if depth.is_load_alone else _io(used.usage)
+    return api.ContainerStats(name, booted, _cpu(used), _memory(used.usage), io, swap=_swap(used.usage))
 
 
 def _pod(pod: PodUsed, node: NodeUsed, depth: Depth) -> api.PodStats:
@@ -109,8 +115,9 @@ def _pod(pod: PodUsed, node: NodeUsed, depth: Depth) -> api.PodStats:
         tuple(_container(one, node, depth) for one in pod.containers),
         _cpu(used),
         _memory(used.usage) if used else None,
+        swap=_swap(used.usage) if used else None,
     )
-    if depth is Depth.LOAD:
+    if depth.is_load_alone:
         return load
     processes = used.usage.processes if used else None
     return api.PodStats(
@@ -124,23 +131,30 @@ def _pod(pod: PodUsed, node: NodeUsed, depth: Depth) -> api.PodStats:
         volume=tuple(_volume(one, pod.namespace) for one in pod.volumes),
         ephemeral_storage=_ephemeral(pod, node.disk),
         process_stats=None if processes is None else api.ProcessStats(processes),
-        swap=_swap(used.usage) if used else None,
+        swap=load.swap,
     )
 
 
 def _container(one: ContainerUsed, node: NodeUsed, depth: Depth) -> api.ContainerStats:
-    cpu, memory = _cpu(one.used), _memory(one.used.usage) if one.used else None
-    if depth is Depth.LOAD:
-        return api.ContainerStats(one.name, rfc3339(one.started_ns), cpu, memory)
-    return api.ContainerStats(
+    usage = one.used.usage if one.used is not None else None
+    load = api.ContainerStats(
         one.name,
         rfc3339(one.started_ns),
-        cpu,
-        memory,
-        io=_io(one.used.usage) if one.used else None,
+        _cpu(one.used),
+        _memory(usage) if usage is not None else None,
+        swap=_swap(usage) if usage is not None else None,
+    )
+    if depth.is_load_alone:
+        return load
+    return api.ContainerStats(
+        load.name,
+        load.start_time,
+        load.cpu,
+        load.memory,
+        io=_io(usage) if usage is not None else None,
         rootfs=_fs(_on(one.layer, node.layers or node.images)),
         logs=_fs(_on(one.logs, node.disk)),
-        swap=_swap(one.used.usage) if one.used else None,
+        swap=load.swap,
     )
 
 
@@ -194,7 +208,10 @@ def _io(usage: Usage) -> api.IoStats | None:
 
 
 def _swap(usage: Usage) -> api.SwapStats | None:
-    return None if usage.swap_bytes is None else api.SwapStats(rfc3339(usage.at_ns), None, usage.swap_bytes)
+    used, limit = usage.swap_bytes, usage.swap_limit_bytes
+    if used is None:
+        return None
+    return api.SwapStats(rfc3339(usage.at_ns), None if limit is None else max(0, limit - used), used)
 
 
 def _psi(pressure: Pressure | None) -> api.PressureStats | None:
@@ -202,7 +219,7 @@ def _psi(pressure: Pressure | None) -> api.PressureStats | None:
 
 
 def _stall(stall: Stall) -> api.StallStats:
-    return api.StallStats(stall.avg10, stall.avg60, stall.avg300, stall.total_us * _US_NS)
+    return api.StallStats(stall.avg10, stall.avg60, stall.avg300, stall.total_us)
 
 
 def _network(found: Sequence[Interface], at_ns: int) -> api.NetworkStats | None:
