@@ -61,9 +61,9 @@ class VolumeUsed:
 @dataclass(frozen=True, slots=True)
 class PodUsed:
     """A pod of which something runs. ``cgroup``: its cgroup's path, or empty; ``used``: all of it together.
-    On the node's own network its interfaces are the node's; without any they could not be read. ``is_disk_measured``: false while its
-    logs and local volumes were never counted to the end, so that they are missing here though they may be large;
-    ``disk_so_far`` is then what was counted of them, at least so much, and None where they cannot be counted.
+    On the node's own network its interfaces are the node's; without any they could not be read. ``is_disk_measured``:
+    false while its logs and local volumes were never counted to the end, so that they are missing here though they may
+    be large; ``disk_so_far`` is then what was counted of them, at least so much, and None where they cannot be counted.
     ``own_files``: its hosts file, and the termination message files of its containers that do not run."""
 
     uid: str

@@ -64,8 +64,8 @@ class Usage:
     swapping: usage less the files nobody has looked at lately. From ``user_ns`` on only with Depth.METRICS:
     ``kernel_bytes`` of the usage are the kernel's for it, ``limit_hits`` counts how often it wanted more than its limit
     of memory, and ``oom_kills`` the processes that were killed for it. ``swap_limit_bytes`` limits memory and swap
-    together, with v2 swap alone. ``pressure`` (by ``cpu``, ``memory``, ``io``) is not reported with Depth.LOAD, and with
-    cgroups v1 for the machine as a whole only."""
+    together, with v2 swap alone. ``pressure`` (by ``cpu``, ``memory``, ``io``) is not reported with Depth.LOAD, and
+    with cgroups v1 for the machine as a whole only."""
 
     at_ns: int
     cpu_ns: int | None = None
