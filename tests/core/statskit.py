@@ -33,7 +33,7 @@ def usage(scale: int = 1, **more: Any) -> Usage:
 
 
 def at_first(scale: int, started_ns: int = STARTED_AT) -> Used:
-    """The same with the rate of a first look: the mean since the start."""
+    """Such a usage with the rate of a first look, the mean since the start."""
     return Used(usage(scale), scale * SECOND_NS**2 // (AT_NS - started_ns))
 
 
