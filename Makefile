@@ -12,6 +12,8 @@
 #   WHEEL     a prebuilt wheel of this very checkout, whose compiled module `make run` takes where there is no cargo
 #   STALLS    more words for packaging/stalls.py in `make test-stalled` (--seed=7, --still=1)
 #   PROCESSES   among which `make test` shares the tests out: some of them wait rather than work, so more than processors
+#   VERSION   of Kubernetes, whose node suite `make node-conformance` runs      FOCUS   only specs whose name matches
+#   SERIAL    run the specs that must run alone: SERIAL=1     KUBELET   the tested one: agent, or upstream for the baseline
 #   KEY       the path of the private key that signs `make release`
 #   PYTEST    more words for pytest (-n 0: in one process)      GRID   which cells `make bench-relist` measures: full, goals
 
@@ -28,6 +30,10 @@ GRID ?= full
 FUZZ ?=
 PROCESSES ?= $(shell expr $$(nproc) \* 3 / 2)
 NIGHTLY ?=
+VERSION ?= 1.37
+FOCUS ?=
+SERIAL ?=
+KUBELET ?= agent
 
 # Whoever wants no compiled modules beside sources would wait for it here: pytest's own rewriting of five hundred files,
 # and each of the hundreds of agents that tests start, would be compiled anew every time.
@@ -47,7 +53,7 @@ WITH_CARGO := $(BIN)/python packaging/usable_cargo.py
 CARGO := $(WITH_CARGO) cargo
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test test-otel test-stalled live live-core nightly linux-root can-live record conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
+.PHONY: help run test test-otel test-stalled live live-core nightly linux-root can-live record conformance node-conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
 .PHONY: $(LINTS) wheels packages pins tour docs release clean
 
 help:
@@ -68,6 +74,8 @@ help:
 	@echo "make record  tests/recorded anew: what a real API server has for fields and says of the pods of tests/corpus"
 	@echo "make conformance  upstream's own conformance tests, a quarter of an hour, and docs/conformance.md (needs what live"
 	@echo "             does, curl and bash)"
+	@echo "make node-conformance  upstream's own node suite, 40 minutes, and docs/conformance.md: VERSION=1.36, FOCUS=pattern,"
+	@echo "             SERIAL=1, KUBELET=upstream (Linux and root; builds the suite with Go and Debian's packages)"
 	@echo "make sim     whole simulated nodes: SEEDS=$(SEEDS) of them, or SEED=7 alone with its trace"
 	@echo "make bench   the benchmarks, written to bench/results as JSON and as a table"
 	@echo "make bench-relist  the relist beside upstream's and others, 45 minutes, and docs/benchmarks.md made of it"
@@ -169,6 +177,16 @@ conformance: can-live $(VENV)/.built $(VENV)/.dev
 	packaging/control-plane/build.sh --conformance
 	$(ATTENDED) $(SWEEP)
 	($(ATTENDED) $(SWEPT) env PYTHONPATH=tests $(BIN)/python -m live.kit conformance); \
+	  ended=$$?; $(BIN)/python packaging/generate_conformance.py && exit $$ended
+
+# As above. The machine must have no kubelet: the suite takes its ports.
+node-conformance: linux-root $(VENV)/.built $(VENV)/.dev
+	packaging/node-conformance/build.sh --check $(VERSION)
+	$(ATTENDED) tests/live/install.sh
+	$(ATTENDED) packaging/node-conformance/build.sh $(VERSION)
+	$(ATTENDED) $(SWEEP)
+	($(ATTENDED) $(SWEPT) env PYTHONPATH=tests $(BIN)/python -m live.kit node-conformance --version=$(VERSION) \
+	  --focus='$(FOCUS)' --kubelet=$(KUBELET) $(if $(SERIAL),--serial)); \
 	  ended=$$?; $(BIN)/python packaging/generate_conformance.py && exit $$ended
 
 linux-root:

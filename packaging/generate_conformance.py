@@ -1,8 +1,9 @@
-"""Writes docs/conformance.md out of what `make conformance` recorded.
+"""Writes docs/conformance.md out of what `make conformance` and `make node-conformance` recorded.
 
     python packaging/generate_conformance.py [--check]
 
-``--check`` compares and ends with 1 when the page is not what tests/recorded/conformance.json says.
+``--check`` compares and ends with 1 when the page is not what tests/recorded says (conformance.json and
+node_conformance.json).
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ import sys
 from collections import Counter, defaultdict
 from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 HERE: Final = Path(__file__).resolve().parent.parent
 RECORD: Final = HERE / "tests" / "recorded" / "conformance.json"
+NODE_RECORD: Final = HERE / "tests" / "recorded" / "node_conformance.json"
 PAGE: Final = HERE / "docs" / "conformance.md"
 LISTED_MAX: Final = 20
 """Of one reason more are only counted: the record names them."""
@@ -45,6 +50,29 @@ TABLE: Final = """
 |---|---:|---:|---:|---:|
 """
 
+NODE_HEAD: Final = """
+## Upstream's node suite
+
+`make node-conformance` runs `e2e_node.test`, built from upstream's source with nothing changed, on the agent: the suite
+starts etcd, an API server and the kubelet by itself. It runs every spec that has no label Serial, Flaky or Disruptive
+and, except for NodeConformance and Conformance, no label of a feature. The baseline is upstream's kubelet of the same
+release on the same kind of machine, with the same images and the same containerd. Each result is written into
+`tests/recorded/node_conformance.json`, of which this part is made. A spec that fails is run three more times; it is
+called a flake where it then passes, and the counts of upstream's kubelet stand next to those of the agent.
+
+| Kubernetes | containerd | Specs that upstream's kubelet passes | Run on the agent | Passed | Flaky | Not passed |
+|---|---|---:|---:|---:|---:|---:|
+"""
+NODE_LIST: Final = """
+### What upstream's kubelet passes and the agent does not
+
+| Spec | Kubernetes | Result |
+|---|---|---|
+"""
+NODE_NONE: Final = "\nOf the specs that were run, upstream's kubelet passes none that the agent does not.\n"
+NODE_CELL_CHARS_MAX: Final = 300
+"""A failure's message is cut there: the suite prints whole objects."""
+
 
 def page(told: dict[str, str], upstream: str, containerd: str) -> str:
     """The page, for the verdict on each spec: ``passed``, or one of the other `COLUMNS` and, after a colon, why."""
@@ -59,6 +87,37 @@ def page(told: dict[str, str], upstream: str, containerd: str) -> str:
     for column in COLUMNS[1:]:
         text += _reasons(column, {name: said for name, said in told.items() if _column(said) == column})
     return text
+
+
+def node_part(recorded: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the part of the page about the node suite; ``recorded`` has the results by minor version."""
+    text, rows = NODE_HEAD, []
+    for minor, release in sorted(recorded.items()):
+        wanted = {name for name, said in release["upstream"].items() if said == "passed"}
+        ran = {name: said for name, said in release["agent"].items() if name in wanted}
+        counted = Counter(_node_column(said) for said in ran.values())
+        numbers = [len(wanted), len(ran), *(counted[column] for column in ("passed", "flaky", "failed"))]
+        text += f"| {release['release']} | {release['containerd']} | {' | '.join(map(str, numbers))} |\n"
+        rows += [(name, minor, said) for name, said in ran.items() if said != "passed"]
+    if not rows:
+        return text + NODE_NONE
+    return (
+        text
+        + NODE_LIST
+        + "".join(f"| {_cell(name)} | {minor} | {_cell(said)} |\n" for name, minor, said in sorted(rows))
+    )
+
+
+def _node_column(said: str) -> str:
+    state = said.partition(":")[0]
+    return state if state in ("passed", "flaky") else "failed"
+
+
+def _cell(text: str) -> str:
+    """Return a text as it can stand in a cell of a table."""
+    words = " ".join(text.split())
+    cut = words if len(words) <= NODE_CELL_CHARS_MAX else f"{words[:NODE_CELL_CHARS_MAX]}…"
+    return cut.replace("|", "\\|").replace("<", "&lt;")
 
 
 def _reasons(column: str, told: dict[str, str]) -> str:
@@ -93,6 +152,7 @@ def main() -> int:
     asked = parser.parse_args()
     recorded = json.loads(RECORD.read_text())
     wanted = page(recorded["specs"], recorded["upstream"], recorded["containerd"])
+    wanted += node_part(json.loads(NODE_RECORD.read_text()))
     if not asked.check:
         PAGE.write_text(wanted)
         return 0

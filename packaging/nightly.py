@@ -138,8 +138,14 @@ def plan(words: argparse.Namespace, draw: SystemRandom) -> list[Stage]:
         Stage("docs", ("make", "docs"), 10),
         Stage("live-core", ("make", "live-core"), 20),
         Stage("live", ("make", "live"), 180),
+        *(Stage(f"node-{one}", ("make", "node-conformance", f"VERSION={one}"), 180) for one in node_suites()),
     ]
     return [_limited(stage, words.limit) for stage in stages]
+
+
+def node_suites() -> list[str]:
+    """Return the versions of Kubernetes whose node suite is run."""
+    return sorted(path.stem for path in (TOP / "packaging" / "node-conformance").glob("1.*.mod"))
 
 
 def _limited(stage: Stage, limits: Mapping[str, float]) -> Stage:

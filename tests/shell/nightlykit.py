@@ -1,4 +1,4 @@
-"""`packaging/nightly.py` and what it imports, for its tests: scripts, which look for each other in their own folder."""
+"""`packaging/nightly.py` and other scripts there, for their tests: they look for each other in their own folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 TOP = Path(__file__).parents[2]
 
 
-def _loaded(name: str) -> Any:
+def loaded(name: str) -> Any:
+    """Return the module of a script in ``packaging``."""
     sys.path.insert(0, str(TOP / "packaging"))
     try:
         return importlib.import_module(name)
@@ -18,4 +19,4 @@ def _loaded(name: str) -> Any:
         sys.path.pop(0)
 
 
-nightly, counted_tests = _loaded("nightly"), _loaded("counted_tests")
+nightly, counted_tests = loaded("nightly"), loaded("counted_tests")

@@ -175,7 +175,8 @@ path = "{layout.root / "opt"}"
 
 
 def _handlers(table: str, programs: Programs) -> str:
-    """Two runtime handlers with the same runc behind them: the default, and one for RuntimeClass tests to name."""
+    """Return runtime handlers with the same runc behind them: the default, and those that RuntimeClass tests name, ours
+    and upstream's."""
     return "".join(
         f"""
 [{table}.runtimes.{handler}]
@@ -185,5 +186,5 @@ runtime_type = "io.containerd.runc.v2"
 BinaryName = "{programs.runc}"
 SystemdCgroup = false
 """
-        for handler in ("runc", "second")
+        for handler in ("runc", "second", "test-handler")
     )

@@ -18,6 +18,7 @@ from .events import EventLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
 
 def distribution() -> tuple[configuration.Programs, Callable[..., str]]:
@@ -61,6 +62,11 @@ class Containerd(Daemon):
         """As ``containerd --version`` has it, for instance ``2.2.9``; a distribution adds its own suffix."""
         told = subprocess.run([self._programs.containerd, "--version"], capture_output=True, text=True, check=True)
         return told.stdout.split()[2].removeprefix("v")
+
+    @property
+    def program(self) -> Path:
+        """The program of the daemon."""
+        return self._programs.containerd
 
     @property
     def major(self) -> int:

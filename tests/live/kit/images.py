@@ -17,7 +17,7 @@ import platform
 import subprocess
 import tarfile
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from . import places
 
@@ -37,8 +37,21 @@ ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), p
 
 
 @dataclass(frozen=True)
+class Layer:
+    """A layer that images share below their own, packed once."""
+
+    packed: bytes
+    unpacked_digest: str
+
+    @classmethod
+    def of(cls, content: bytes) -> Self:
+        """The layer with the contents of a tar archive."""
+        return cls(gzip.compress(content, compresslevel=1, mtime=0), f"sha256:{hashlib.sha256(content).hexdigest()}")
+
+
+@dataclass(frozen=True)
 class Image:
-    """One image to be: the names it gets, what is in its single layer, and how it starts.
+    """One image to be: the names it gets, what is in its layer above ``base``, and how it starts.
 
     ``files`` maps a path without a leading slash to its bytes, or to a string for a symbolic link's target; every file
     is executable, and those named in ``setuid`` run as their owner, root. ``entrypoint``, ``command`` and ``user`` are
@@ -53,6 +66,7 @@ class Image:
     directories: tuple[str, ...] = field(default=("dev", "etc", "proc", "root", "sys", "tmp", "var"))
     setuid: frozenset[str] = frozenset()
     search_path: str = "/bin:/sbin:/usr/bin:/usr/sbin"
+    base: Layer | None = None
 
 
 def compile_program(name: str) -> bytes:
@@ -152,7 +166,7 @@ def write_layout(path: Path, images: Sequence[Image]) -> None:
 
 
 def _manifest(image: Image, blobs: dict[str, bytes]) -> dict[str, object]:
-    layer = _layer(image)
+    layers = [*([image.base] if image.base else []), Layer.of(_layer(image))]
     config = {
         "architecture": ARCHITECTURE,
         "os": "linux",
@@ -162,15 +176,14 @@ def _manifest(image: Image, blobs: dict[str, bytes]) -> dict[str, object]:
             "User": image.user,
             "Env": [f"PATH={image.search_path}"],
         },
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+        "rootfs": {"type": "layers", "diff_ids": [layer.unpacked_digest for layer in layers]},
     }
     kind = "application/vnd.oci.image"
-    packed = gzip.compress(layer, compresslevel=1, mtime=0)
     manifest = {
         "schemaVersion": 2,
         "mediaType": f"{kind}.manifest.v1+json",
         "config": _blob(json.dumps(config).encode(), f"{kind}.config.v1+json", blobs),
-        "layers": [_blob(packed, f"{kind}.layer.v1.tar+gzip", blobs)],
+        "layers": [_blob(layer.packed, f"{kind}.layer.v1.tar+gzip", blobs) for layer in layers],
     }
     return {
         **_blob(json.dumps(manifest).encode(), f"{kind}.manifest.v1+json", blobs),

@@ -98,6 +98,19 @@ def claim() -> Instance:
     raise places.NotInstalled(f"every number below {BASE} is taken; remove those no test run uses any more")
 
 
+def own_cgroup(instance: Instance, name: str) -> None:
+    """Have a cgroup at the top of every hierarchy go with the instance. One that is there already stays: it belongs to
+    another component. Raises RuntimeError where such a one has processes."""
+    there = [path for hierarchy in hierarchies() if (path := hierarchy / name).exists()]
+    for path in there:
+        if any(procs.read_text().strip() for procs in path.rglob("cgroup.procs")):
+            raise RuntimeError(f"the cgroup {path} has processes: another kubelet uses this machine (stop it first)")
+    if not there:
+        record = _read_record(instance)
+        record["cgroups"] = [*record.get("cgroups", []), name]
+        instance.record.write_text(json.dumps(record))
+
+
 def sweep_abandoned() -> list[Instance]:
     """Gives back every instance whose test run is no more, and returns them."""
     with _alone():
@@ -117,9 +130,10 @@ def give_back(instance: Instance) -> None:
 
 
 def _give_back(instance: Instance) -> None:
-    before = _read_record(instance).get("before", {})
+    record = _read_record(instance)
+    before, names = record.get("before", {}), [instance.name, *record.get("cgroups", [])]
     groups = _end_processes(instance)
-    for path in [*groups, *(hierarchy / instance.name for hierarchy in hierarchies())]:
+    for path in [*groups, *(hierarchy / name for hierarchy in hierarchies() for name in names)]:
         remove_cgroup(path)
     network.remove_bridge(instance.name)
     network.remove_port_rules(instance.name)

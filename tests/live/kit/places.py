@@ -20,6 +20,7 @@ CRIO_VERSION = "1.34.0"
 LIVE = Path(__file__).resolve().parent.parent
 INSTALL = LIVE / "install.sh"
 CONTROL_PLANE = LIVE.parent.parent / "packaging" / "control-plane" / "build.sh"
+NODE_CONFORMANCE = LIVE.parent.parent / "packaging" / "node-conformance"
 
 # A login shell's PATH may lack the sbin directories, and runc, iptables and ip live there.
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", "/usr/bin:/bin"), "/usr/local/sbin", "/usr/sbin", "/sbin"])
@@ -54,21 +55,40 @@ def built(package: str, version: str, name: str) -> Path:
 
 def control_plane() -> Path:
     """The directory of the programs packaging/control-plane builds. Raises NotInstalled."""
-    return _built_on_request()
+    return _built_on_request(CONTROL_PLANE)
 
 
 def conformance() -> Path:
     """The directory of upstream's end-to-end suite and what it needs, as packaging/control-plane builds it on request.
     Raises NotInstalled."""
-    return _built_on_request("--conformance")
+    return _built_on_request(CONTROL_PLANE, "--conformance")
 
 
-def _built_on_request(*words: str) -> Path:
-    build = [str(CONTROL_PLANE), *words]
-    told = subprocess.run([*build, "--where"], check=True, capture_output=True, text=True).stdout
-    directory = Path(told.strip())
+def node_suite(minor: str) -> tuple[Path, Path]:
+    """Return the directory of upstream's node suite for a minor version of Kubernetes (``1.37``), and that of the
+    userland of its images. Raises NotInstalled, also for a version that packaging/node-conformance does not pin."""
+    if minor not in node_suite_versions():
+        raise NotInstalled(f"the node suite of {minor} is not pinned: give one of {', '.join(node_suite_versions())}")
+    build = NODE_CONFORMANCE / "build.sh"
+    programs = _where(f"{build} {minor}", [str(build), "--where", minor])
+    return programs, _where(f"{build} {minor}", [str(NODE_CONFORMANCE / "userland.sh"), "--where"])
+
+
+def node_suite_versions() -> list[str]:
+    """Return the minor versions whose node suite packaging/node-conformance can build."""
+    return sorted(path.stem for path in NODE_CONFORMANCE.glob("1.*.mod"))
+
+
+def _built_on_request(script: Path, *words: str) -> Path:
+    build = [str(script), *words]
+    return _where(" ".join(build), [*build, "--where"])
+
+
+def _where(build: str, ask: list[str]) -> Path:
+    """Return the directory that a script names. Raises NotInstalled with the command that makes it."""
+    directory = Path(subprocess.run(ask, check=True, capture_output=True, text=True).stdout.strip())
     if not directory.exists():
-        raise NotInstalled(f"{directory} is missing; run {' '.join(build)} to build it")
+        raise NotInstalled(f"{directory} is missing; run {build} to build it")
     return directory
 
 

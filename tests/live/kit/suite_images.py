@@ -54,7 +54,7 @@ def _agnhost(names: tuple[str, ...], suite: Path) -> Image:
         "etc/passwd": b"root:x:0:0:root:/root:/bin/sh\nuser-defined-in-image:x:1000:1000::/:/bin/sh\n",
         "etc/group": b"root:x:0:\ngroup-defined-in-image:x:50000:user-defined-in-image\n",
     }
-    files = _with_libraries(places.program("curl")) | own | users
+    files = with_libraries(places.program("curl")) | own | users
     directories = (*Image((), {}).directories, "uploads")
     return _image(names, files, entrypoint=("/agnhost",), command=("pause",), directories=directories)
 
@@ -65,11 +65,11 @@ def _image(names: tuple[str, ...], more: Mapping[str, bytes | str], **settings: 
     variables from a command whose names no script could say (``data-1``), and the suite looks for one."""
     shell = places.program("bash").resolve()
     links: dict[str, bytes | str] = {"bin/bash": str(shell), "usr/bin/sh": str(shell)}
-    files = {**images.busybox_userland(), **links, **_with_libraries(shell), **more}
+    files = {**images.busybox_userland(), **links, **with_libraries(shell), **more}
     return Image(names, files, search_path=_SEARCH_PATH, **settings)
 
 
-def _with_libraries(program: Path) -> dict[str, bytes | str]:
+def with_libraries(program: Path) -> dict[str, bytes | str]:
     """A program of this machine and every library it is linked to, each where the program looks for it."""
     told = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
     paths = [Path(word) for word in told.split() if word.startswith("/")]

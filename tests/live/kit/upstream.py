@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import http.client
 import subprocess
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,8 @@ from .instance import hierarchies
 from .network import free_port
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .containerd import Containerd
     from .control_plane import ControlPlane
 
@@ -45,6 +47,23 @@ DIFFERENCES: Final = {
 }
 
 
+@contextmanager
+def kernel_settings_kept() -> Iterator[None]:
+    """Put the settings of `KERNEL` back at the end, as they are at the start."""
+    before = {path: path.read_text() for path in KERNEL}
+    try:
+        yield
+    finally:
+        for path, value in before.items():
+            path.write_text(value)
+
+
+def link_standard_socket(containerd: Containerd) -> None:
+    """Have the containerd's socket at `STANDARD_SOCKET` too, in its own mount namespace."""
+    link = ["ln", "--symbolic", "--force", containerd.endpoint.removeprefix("unix://"), str(STANDARD_SOCKET)]
+    subprocess.run(containerd.inside(link), check=True)
+
+
 class UpstreamKubelet(ClusterAgent):
     """Owns one process of upstream's kubelet, its node's name, and what it changed of the kernel's settings."""
 
@@ -53,23 +72,20 @@ class UpstreamKubelet(ClusterAgent):
         given = {"healthzPort": self._healthz, "volumePluginDir": str(containerd.directory / "plugins")}
         super().__init__(containerd, plane, *words, **DIFFERENCES | given | configuration)
         self._program = plane.programs / "kubelet"
-        self._before: dict[Path, str] = {}
+        self._kept = ExitStack()
 
     def start(self, *, wait: bool = True) -> None:
         """Start it; ``wait``: return when it says that it is healthy."""
-        self._before = {path: path.read_text() for path in KERNEL}
+        self._kept.enter_context(kernel_settings_kept())
         for hierarchy in hierarchies():
             (hierarchy / self.containerd.cgroup_parent.lstrip("/")).mkdir(exist_ok=True)
-        socket = self.containerd.endpoint.removeprefix("unix://")
-        link = ["ln", "--symbolic", "--force", socket, str(STANDARD_SOCKET)]
-        subprocess.run(self.containerd.inside(link), check=True)
+        link_standard_socket(self.containerd)
         super().start(wait=wait)
 
     def kill(self) -> None:
         """End it, and have the kernel's settings as they were."""
         super().kill()
-        for path, value in self._before.items():
-            path.write_text(value)
+        self._kept.close()
 
     def pods(self) -> dict[str, dict[str, Any]]:
         """Every pod of the node, as the API server has it."""

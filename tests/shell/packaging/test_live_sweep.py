@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from live.kit import __main__ as by_hand
-from live.kit import instance, marked
+from live.kit import instance, marked, network
 
 TOP = Path(__file__).parents[3]
 
@@ -115,6 +116,42 @@ def test_what_is_no_number_of_an_instance_is_not_swept_as_one(hierarchy: Path) -
 
     assert [] == instance.sweep_abandoned()
     assert others == {path.name for path in instance.BASE.iterdir()}
+
+
+def claimed(number: int, *cgroups: str) -> instance.Instance:
+    """An instance whose test run is no more, with the cgroups that it owns at the top."""
+    made = instance.Instance(number)
+    made.directory.mkdir(parents=True)
+    made.record.write_text(json.dumps({"pid": 1, "started": "another", "before": {}}))
+    for name in cgroups:
+        instance.own_cgroup(made, name)
+    return made
+
+
+def test_a_cgroup_that_an_abandoned_instance_owns_goes_with_it(
+    hierarchy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("remove_bridge", "remove_port_rules"):
+        monkeypatch.setattr(network, name, lambda _: None)
+    monkeypatch.setattr(network, "links", set)
+    monkeypatch.setattr(network, "translation_rules", list)
+    (hierarchy / "kubelet.slice").mkdir()
+    made = claimed(151, "kubepods", "kubelet.slice")
+    (hierarchy / "kubepods/burstable").mkdir(parents=True)
+
+    assert [made] == instance.sweep_abandoned()
+    assert [hierarchy / "kubelet.slice"] == list(hierarchy.iterdir())  # it was there before
+
+
+def test_a_cgroup_in_which_another_kubelet_has_processes_cannot_be_owned(hierarchy: Path) -> None:
+    pod = hierarchy / "kubepods/burstable/pod1"
+    pod.mkdir(parents=True)
+    (pod / "cgroup.procs").write_text("123\n")
+
+    with pytest.raises(
+        RuntimeError, match=r"kubepods has processes: another kubelet uses this machine \(stop it first"
+    ):
+        claimed(151, "kubepods")
 
 
 def test_the_place_is_the_machines_wherever_somebody_has_his_temporary_files(tmp_path: Path) -> None:
