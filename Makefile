@@ -53,7 +53,7 @@ WITH_CARGO := $(BIN)/python packaging/usable_cargo.py
 CARGO := $(WITH_CARGO) cargo
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test test-otel test-stalled live live-core nightly linux-root can-live record conformance node-conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
+.PHONY: help run test test-otel test-stalled live live-core nightly linux-root can-live record surface conformance node-conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
 .PHONY: $(LINTS) wheels packages pins tour docs release clean
 
 help:
@@ -72,6 +72,7 @@ help:
 	@echo "make nightly  all of that with fresh seeds, in an order nobody has chosen, and fuzzing, hours long; the summary is"
 	@echo "             build/nightly.txt and build/nightly.json; NIGHTLY=--list says what, NIGHTLY='--only lint,order' runs some"
 	@echo "make record  tests/recorded anew: what a real API server has for fields and says of the pods of tests/corpus"
+	@echo "make surface  tests/recorded/surface anew: what pods show to a cluster and to the runtime on upstream's kubelet"
 	@echo "make conformance  upstream's own conformance tests, a quarter of an hour, and docs/conformance.md (needs what live"
 	@echo "             does, curl and bash)"
 	@echo "make node-conformance  upstream's own node suite, 40 minutes, and docs/conformance.md: VERSION=1.36, FOCUS=pattern,"
@@ -170,6 +171,11 @@ record: can-live $(VENV)/.built $(VENV)/.dev
 	$(ATTENDED) tests/live/install.sh
 	$(ATTENDED) $(SWEEP)
 	$(ATTENDED) $(SWEPT) env PYTHONPATH=tests $(BIN)/python -m live.kit record
+
+surface: can-live $(VENV)/.built $(VENV)/.dev
+	$(ATTENDED) tests/live/install.sh
+	$(ATTENDED) $(SWEEP)
+	$(ATTENDED) $(SWEPT) env PYTHONPATH=tests $(BIN)/python -m live.kit surface
 
 # What failed stands on the page, too.
 conformance: can-live $(VENV)/.built $(VENV)/.dev

@@ -51,6 +51,12 @@ def test_what_follows_from_the_machine_and_what_is_empty_is_left_out() -> None:
     } == surface.normalized(told, NAMES)
 
 
+def test_the_order_of_variables_does_not_count() -> None:
+    envs = [{"key": "PATH", "value": "L3g="}, {"key": "NODE", "value": "bGl2ZS03"}, {"key": "EMPTY"}]
+
+    assert {"envs": {"PATH": "/x", "NODE": "NODE", "EMPTY": ""}} == surface.normalized({"envs": envs}, NAMES)
+
+
 def test_the_order_of_conditions_does_not_count_and_that_of_containers_does() -> None:
     conditions = [{"type": "Ready"}, {"type": "Initialized"}]
     containers = [{"name": "b"}, {"name": "a"}]

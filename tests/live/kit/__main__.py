@@ -1,6 +1,6 @@
 """The kit by hand: ``python -m live.kit run 2`` keeps a containerd up until Enter, ``run crio`` a CRI-O, ``cluster`` a
-control plane; ``record`` asks one what tests/recorded keeps, ``conformance`` runs upstream's own tests on a cluster,
-``node-conformance`` upstream's node suite.
+control plane; ``record`` asks one what tests/recorded keeps, ``surface`` records what pods show on upstream's kubelet,
+``conformance`` runs upstream's own tests on a cluster, ``node-conformance`` upstream's node suite.
 
 For a developer who wants to look into one while an agent talks to it; ``sweep`` tidies what test runs left behind that
 were killed, and ``sweep --expect-nothing`` fails when there was anything, for whoever ends a run that was not.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from . import conformance, instance, marked, node_conformance, places
+from . import conformance, instance, marked, node_conformance, places, surface_run
 from .containerd import Containerd, distribution, newer
 from .control_plane import ControlPlane
 from .crio import Crio, installed
@@ -39,11 +39,13 @@ def main(words: list[str]) -> int:
                 record(plane)
         case ["conformance", *focus] if len(focus) <= 1:
             return 0 if conformance.record(*focus) else 1
+        case ["surface"]:
+            surface_run.record()
         case ["node-conformance", *options]:
             return node_conformance.main(options)
         case _:
-            known = ("run 1|2|crio", "cluster", "record", "conformance [PATTERN]", "sweep [--expect-nothing]")
-            known = (*known, "node-conformance --help")
+            known = ("run 1|2|crio", "cluster", "record", "surface", "conformance [PATTERN]", "node-conformance --help")
+            known = (*known, "sweep [--expect-nothing]")
             print(f"python -m live.kit {'   or   '.join(known)}", file=sys.stderr)
             return 2
     return 0

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message_factory import GetMessageClass
 from grpclib.client import Channel, UnaryStreamMethod, UnaryUnaryMethod
-from grpclib.const import Cardinality, Handler
+from grpclib.const import Cardinality, Handler, Status
+from grpclib.exceptions import GRPCError
 from grpclib.server import Server
 
 from trikubelet.cri.v1 import api_pb2 as api
@@ -33,10 +34,9 @@ KEPT: Final = (
     "CreateContainer",
     "StartContainer",
     "StopContainer",
-    "RemoveContainer",
     "StopPodSandbox",
-    "RemovePodSandbox",
 )
+"""When a kubelet removes what has ended is a matter of garbage collection, so that is left out."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,10 @@ class _Forwarding:
         async def forward(stream: Stream[Any, Any]) -> None:
             request = await stream.recv_message()
             left = stream.deadline.time_remaining() if stream.deadline else None
-            reply = await call(request, timeout=left)
+            try:
+                reply = await call(request, timeout=left)
+            except TimeoutError:
+                raise GRPCError(Status.DEADLINE_EXCEEDED) from None
             self._keep(name, request, reply)
             await stream.send_message(reply)
 

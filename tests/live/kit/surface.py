@@ -8,6 +8,7 @@ and directories, ids, addresses, times. `differences` compares two results. ``su
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -45,11 +46,19 @@ def normalized(value: Value, names: Mapping[str, str]) -> Value:
                 value = pattern.sub(word, value)
             return value
         case dict():
-            found = {key: "MACHINE" if key in _MACHINE else normalized(one, names) for key, one in value.items()}
-            return {normalized(key, names): one for key, one in sorted(found.items()) if one not in _EMPTY}
+            found = {key: _field(key, one, names) for key, one in sorted(value.items())}
+            return {normalized(key, names): one for key, one in found.items() if one not in _EMPTY}
         case list():
             return [normalized(one, names) for one in value]
     return value
+
+
+def _field(key: str, value: Value, names: Mapping[str, str]) -> Value:
+    if key in _MACHINE:
+        return "MACHINE"
+    if key == "envs":  # upstream's come in a random order, those of services among them
+        return {one["key"]: normalized(b64decode(one.get("value", "")).decode(), names) for one in value}
+    return normalized(value, names)
 
 
 def status(pod: Mapping[str, Value], names: Mapping[str, str]) -> dict[str, Value]:

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 Pod = dict[str, Any]
 
 STAY: Final = "trap 'exit 0' TERM; while :; do sleep 1; done"
-OK: Final = {"exec": {"command": ["true"]}, "periodSeconds": 1}
-NO: Final = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}
+PATIENT: Final = {"periodSeconds": 1, "timeoutSeconds": 20}
+"""On a machine with much else to do the probes' command takes longer than the second that is the default."""
+OK: Final = {"exec": {"command": ["true"]}, **PATIENT}
+NO: Final = {"exec": {"command": ["false"]}, **PATIENT, "failureThreshold": 1}
 BURSTABLE: Final = {"requests": {"cpu": "20m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"}}
 GUARANTEED: Final = {"requests": {"cpu": "100m", "memory": "32Mi"}, "limits": {"cpu": "100m", "memory": "32Mi"}}
 VOLUMES: Final[dict[str, dict[str, Any]]] = {
@@ -58,8 +60,12 @@ def ended(name: str, script: str, **spec: Any) -> Case:
 
 
 def waiting(made: Pod, reason: str, container: str = "c") -> Case:
-    """Return a pod of which a container waits for a reason."""
-    return Case(made, lambda one: waiting_reason(one, container) == reason)
+    """Return a pod whose sandbox is ready, and of which a container waits for a reason."""
+
+    def waits(one: Pod) -> bool:
+        return waiting_reason(one, container) == reason and condition(one, "PodReadyToStartContainers") == "True"
+
+    return Case(made, waits)
 
 
 def stay(name: str = "c", **fields: Any) -> dict[str, Any]:
@@ -141,12 +147,23 @@ def cases() -> list[Case]:
             pod("not-ready", stay(readinessProbe=NO)),
             lambda one: bool(state(one, "c").get("started")) and condition(one, "Ready") == "False",
         ),
-        restarted(pod("unhealthy", stay(livenessProbe=NO | {"failureThreshold": 2}))),
+        restarted(
+            pod(
+                "unhealthy",
+                shell(
+                    "c",
+                    f"test ! -e /kept/begun || touch /kept/well; touch /kept/begun; {STAY}",
+                    livenessProbe={"exec": {"command": ["test", "-e", "/kept/well"]}, **PATIENT, "failureThreshold": 2},
+                    **kept,
+                ),
+                volumes=keeping,
+            )
+        ),
         ready(stay(startupProbe=OK), name="startup"),
         ready(stay(lifecycle={"postStart": hook}), name="post-start"),
         ready(stay(lifecycle={"preStop": hook}), name="pre-stop"),
         Case(
-            pod("deadline", stay(), activeDeadlineSeconds=2),
+            pod("deadline", stay(), activeDeadlineSeconds=90),
             lambda one: one["status"].get("phase") == "Failed",
         ),
         Case(

@@ -34,6 +34,8 @@ SETTLED_SECONDS_MAX: Final = 240.0
 DELETED_SECONDS_MAX: Final = 180.0
 QUIET_SECONDS: Final = 5.0
 """For events, which a kubelet sends after the status that they belong to."""
+AT_THE_END: Final = ("Killing", "FailedPreStopHook")
+"""The events of a deletion. Others that come then depend on what a probe was doing at that moment."""
 
 
 def observe(
@@ -50,8 +52,9 @@ def observe(
             plane.kubectl("create", "-f-", manifests={"apiVersion": "v1", "kind": "List", "items": items})
             statuses = _settled(kubelet, pods, chosen)
             time.sleep(QUIET_SECONDS)
+            told = _added(events)
             plane.kubectl("delete", "pods", "--all", seconds=DELETED_SECONDS_MAX)
-            told = [change.object for change in events.changes if change.kind == "ADDED"]
+            told += [one for one in _added(events)[len(told) :] if one["reason"] in AT_THE_END]
         names = {
             kubelet.name: "NODE",
             str(kubelet.root): "ROOT",
@@ -89,6 +92,10 @@ def record() -> None:
 def recorded(name: str) -> Shown:
     """Return what upstream's kubelet showed of a pod."""
     return dict(json.loads((RECORDED / f"{name}.json").read_text()))
+
+
+def _added(events: Watched) -> list[dict[str, Any]]:
+    return [change.object for change in events.changes if change.kind == "ADDED"]
 
 
 def _settled(kubelet: ClusterAgent, pods: Watched, chosen: Sequence[Case]) -> dict[str, Change]:
