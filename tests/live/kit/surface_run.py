@@ -33,7 +33,7 @@ RECORDED: Final = Path(__file__).resolve().parents[2] / "recorded" / "surface"
 SETTLED_SECONDS_MAX: Final = 240.0
 DELETED_SECONDS_MAX: Final = 180.0
 QUIET_SECONDS: Final = 5.0
-"""For events, which a kubelet sends after the status that they belong to."""
+"""For events, which a kubelet sends after what they belong to: a status, or the end of a pod."""
 AT_THE_END: Final = ("Killing", "FailedPreStopHook")
 """The events of a deletion. Others that come then depend on what a probe was doing at that moment."""
 
@@ -54,6 +54,7 @@ def observe(
             time.sleep(QUIET_SECONDS)
             told = _added(events)
             plane.kubectl("delete", "pods", "--all", seconds=DELETED_SECONDS_MAX)
+            time.sleep(QUIET_SECONDS)
             told += [one for one in _added(events)[len(told) :] if one["reason"] in AT_THE_END]
         names = {
             kubelet.name: "NODE",
