@@ -69,7 +69,7 @@ NODE_LIST: Final = """
 | Spec | Kubernetes | Result |
 |---|---|---|
 """
-NODE_NONE: Final = "\nOf the specs that were run, upstream's kubelet passes none that the agent does not.\n"
+NODE_NONE: Final = "\nThe agent passes every spec that was run and that upstream's kubelet passes.\n"
 NODE_CELL_CHARS_MAX: Final = 300
 """A failure's message is cut there: the suite prints whole objects."""
 

@@ -4,7 +4,13 @@ go 1.26.0
 
 require k8s.io/kubernetes v1.36.3
 
-require github.com/onsi/ginkgo/v2 v2.28.1 // indirect
+require (
+	github.com/onsi/ginkgo/v2 v2.28.1 // indirect
+	go.yaml.in/yaml/v2 v2.4.3 // indirect
+	k8s.io/apimachinery v0.0.0 // indirect
+	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
+	sigs.k8s.io/yaml v1.6.0 // indirect
+)
 
 replace (
 	k8s.io/api => k8s.io/api v0.36.3

@@ -4,7 +4,13 @@ go 1.26.0
 
 require k8s.io/kubernetes v1.37.2
 
-require github.com/onsi/ginkgo/v2 v2.32.0 // indirect
+require (
+	github.com/onsi/ginkgo/v2 v2.32.0 // indirect
+	go.yaml.in/yaml/v2 v2.4.4 // indirect
+	k8s.io/apimachinery v0.0.0 // indirect
+	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
+	sigs.k8s.io/yaml v1.6.0 // indirect
+)
 
 replace (
 	k8s.io/api => k8s.io/api v0.37.2

@@ -1,4 +1,4 @@
-"""What of a pod's status, events and CRI requests is compared between two kubelets, and what differs in every run."""
+"""A pod's status, events and CRI requests, as they are compared between two kubelets."""
 
 from typing import Any
 

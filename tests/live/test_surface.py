@@ -1,7 +1,7 @@
-"""What a cluster and the runtime see of pods on the agent is what they see on upstream's kubelet.
+"""A cluster and the runtime see the same of pods on the agent as on upstream's kubelet.
 
-The files in ``tests/recorded/surface`` are what upstream's kubelet showed (`make surface` records them anew). What may
-differ is listed here: `ACCEPTED` for good, `OPEN` until it agrees.
+The files in ``tests/recorded/surface`` are what upstream's kubelet showed (`make surface` records them anew). Known
+differences are listed here: `ACCEPTED` for good, `OPEN` until they agree.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 RECORD: Final = Path(__file__).resolve().parents[2] / "recorded" / "node_conformance.json"
 REPEATS: Final = 3
 PROCESSES: Final = 10
-"""Of the suite, side by side: most of its time it waits."""
+"""The suite's processes, side by side: most of the time they wait."""
 CHOSEN: Final = "!Flaky && !Disruptive && (NodeConformance || Conformance || !/^Feature:/)"
 SIDE_BY_SIDE: Final = f"!Serial && {CHOSEN}"
 SERIAL: Final = f"Serial && {CHOSEN}"

@@ -54,7 +54,7 @@ CONFIGURATION: Final = {
     "evictionHard": {"memory.available": "250Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"},
     "evictionMinimumReclaim": {"nodefs.available": "5%", "nodefs.inodesFree": "5%"},
     "serializeImagePulls": False,
-    # What this machine needs besides, for every kubelet.
+    # Settings that every kubelet needs on such a machine.
     "failCgroupV1": False,
     "makeIPTablesUtilChains": False,  # they would stay on the machine
 }

@@ -1,4 +1,4 @@
-"""What a cluster and a runtime see of a pod, in a form that two kubelets can be compared by: pure, without a node.
+"""A pod as a cluster and a runtime see it, in a form that two kubelets can be compared by: pure, without a node.
 
 `status`, `events` and `requests` each take what was seen and leave out what differs from run to run: names of machines
 and directories, ids, addresses, times. `differences` compares two results. ``surface_run.py`` records them, and
@@ -82,7 +82,7 @@ def events(told: Iterable[Mapping[str, Value]], names: Mapping[str, str]) -> lis
 
 def requests(sent: Iterable[tuple[str, str, Mapping[str, Value]]], names: Mapping[str, str]) -> dict[str, Value]:
     """Return the CRI requests of a pod, by method and container, and the order of each container's. ``sent`` has
-    method, container and fields. Of repeated requests the first counts; a container's later attempts are left out."""
+    method, container and fields. The first of repeated requests counts; a container's later attempts are left out."""
     calls: dict[str, Value] = {}
     for method, container, fields in sent:
         calls.setdefault(f"{method} {container}".strip(), normalized(dict(fields), names))

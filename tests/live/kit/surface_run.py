@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .watched import Change, Watched
 
 Shown = dict[str, Any]
-"""What one pod showed: its status, events and requests."""
+"""The status, events and requests of one pod."""
 
 RECORDED: Final = Path(__file__).resolve().parents[2] / "recorded" / "surface"
 SETTLED_SECONDS_MAX: Final = 240.0
