@@ -34,7 +34,7 @@ mkdir -p "$(dirname "$file")"
 python packaging/list_parts.py "$work/site" >"$file.cdx.json"
 # What pip notes about where a package came from names this build, and nothing reads it.
 rm -rf "$work/site/bin" "$work"/site/*.dist-info/{RECORD,direct_url.json,REQUESTED,INSTALLER,sboms}
-shiv --site-packages "$work/site" --entry-point trikubelet.cli.main:main --python '/usr/bin/env python3' \
+shiv --site-packages "$work/site" --entry-point trikubelet.cli.main:program --python '/usr/bin/env python3' \
     --reproducible --compressed --output-file "$file"
 python packaging/replace_entry.py "$file" __main__.py packaging/first_step.py
 printf '%s: %s bytes, for %s\n' "$file" "$(stat -c %s "$file")" "$architecture"

@@ -44,7 +44,7 @@ def program_in(packages):
         from trikubelet.cli import main  # noqa: PLC0415
 
         if main.__file__.startswith(packages + os.sep):  # and is not another one, installed on this machine
-            return main.main
+            return main.program
     except ImportError:
         pass
     sys.path.remove(packages)

@@ -18,8 +18,8 @@ from trio.testing import memory_stream_pair
 from shell.websocketkit import Socket
 from trikubelet.core import spdy
 from trikubelet.core.remote_command import PORT_FORWARD, V4, spdy_headers
-from trikubelet.model.runtime import StandardStreams
 from trikubelet.model.runtime_errors import RuntimeCallError
+from trikubelet.model.standard_streams import StandardStreams
 from trikubelet.server.remote_command import RemoteCommand
 from trikubelet.server.runtime_stream import Declined, open_runtime_stream
 from trikubelet.server.web_socket import WebSocket

@@ -20,9 +20,9 @@ from trikubelet.model.csi import AccessMode, Expand, Publish, Stage, Use
 from trikubelet.model.handlers import HttpTarget
 from trikubelet.model.pod_notes import NodeNote
 from trikubelet.model.pull_records import PulledRecord
-from trikubelet.model.runtime import StandardStreams
 from trikubelet.model.runtime_config import LinuxResources, SandboxConfig
 from trikubelet.model.shutdown_times import ShutdownTimes
+from trikubelet.model.standard_streams import StandardStreams
 from trikubelet.model.usage import Depth
 from trikubelet.testing.apiserver.server import ApiServer
 from trikubelet.testing.builders import container, pod

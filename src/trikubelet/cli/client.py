@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from trio.abc import Stream
-
-    from trikubelet.cli.connection import Connection
+    from trikubelet.cli.connection import Connection, Stream
 
 _RECEIVE_BYTES = 64 * 1024
 ANSWER_SECONDS_MAX = 10.0
@@ -109,7 +107,7 @@ class AgentClient:
     ) -> AsyncGenerator[Stream, None]:
         """A conversation in SPDY/3.1, with a protocol within it, for as long as the block lasts. Raises as ``get``
         does."""
-        from trikubelet.cli.spdy_client import spdy_conversation  # noqa: PLC0415 - it takes Trio
+        from trikubelet.cli.spdy_client import spdy_conversation  # noqa: PLC0415 - few commands talk
 
         target = _target(path, query)
         async with (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from trikubelet.cli.blocking import is_in_trio
@@ -21,8 +21,8 @@ _CREDENTIALS: Final = struct.Struct("3i")
 """Of the process at the other end: its id, which is 0 in another PID namespace, its user and its group."""
 
 
-class Connection(Protocol):
-    """What a client needs of a connection."""
+class Stream(Protocol):
+    """What two ends that have agreed on a protocol need of a connection."""
 
     async def send_all(self, data: bytes) -> None:
         """Send. Raises ConnectionError, and TimeoutError where ``within`` says so."""
@@ -31,6 +31,14 @@ class Connection(Protocol):
     async def receive_some(self, bytes_max: int) -> bytes:
         """What has come, at least one byte; empty at the end. Raises as ``send_all`` does."""
         ...
+
+    def break_off(self) -> None:
+        """Have what is received in another thread end now, as if the other end had closed the connection."""
+        ...
+
+
+class Connection(Stream, Protocol):
+    """What a client needs of a connection."""
 
     def within(self, seconds_max: float) -> AbstractContextManager[None]:
         """A deadline for what is sent and received in the block. Raises TimeoutError."""
@@ -90,6 +98,11 @@ class InTrio:
         """See ``Connection``."""
         return _peer(self.stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
 
+    def break_off(self) -> None:
+        """See ``Connection``."""
+        with suppress(OSError):  # it is closed already
+            self.stream.socket.shutdown(socket.SHUT_RDWR)
+
     async def aclose(self) -> None:
         """See ``Connection``."""
         await self.stream.aclose()
@@ -134,6 +147,11 @@ class Blocking:
     def peer(self) -> int:
         """See ``Connection``."""
         return _peer(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+
+    def break_off(self) -> None:
+        """See ``Connection``."""
+        with suppress(OSError):  # it is closed already
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     async def aclose(self) -> None:
         """See ``Connection``."""

@@ -13,16 +13,23 @@ import io
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.terminal import in_a_cell, in_lines, shortened
 from trikubelet.cli.verbs import VERBS, parser_of, runner
+from trikubelet.cli.whole_process import end, keep_collector_out, let_collector_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 EXIT_FAILED, EXIT_MISUNDERSTOOD, EXIT_INTERRUPTED = 1, 2, 130
+
+
+def program() -> NoReturn:
+    """Be the program ``trikubelet``: do what the process's arguments say, and end it."""
+    keep_collector_out()
+    end(main())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -107,6 +114,7 @@ def overview() -> str:
 def _agent(arguments: list[str]) -> int:
     from trikubelet.app.agent import run_agent  # noqa: PLC0415 - the verbs do not need what the agent needs
 
+    let_collector_in()
     return run_agent(arguments)
 
 
@@ -134,7 +142,9 @@ def _help(verb: str) -> int:
 def _verb(verb: str, arguments: list[str]) -> int:
     if arguments in (["--help"], ["-h"]):
         return _help(verb)
-    return runner(verb)(arguments)
+    run = runner(verb)
+    let_collector_in()
+    return run(arguments)
 
 
 def _said(say: Callable[[], int]) -> int:

@@ -3,8 +3,9 @@
     standard input ─► DATA of stdin ─► … ─► its last DATA        DATA of stdout, stderr ─► standard output, error
     the window's size ─► DATA of resize                          DATA of the error stream, its end ─► how it ended
 
-What is read is written before more is read, so nothing grows here. Standard input is read by a thread that is left
-behind when the process ends: reading a terminal cannot be broken off.
+What is read is written before more is read, so nothing grows here. The main thread reads the connection. Standard input
+and the window's size have a thread each, which is left behind when the process ends: reading a terminal cannot be
+broken off. There is no event loop, because loading one takes longer than most commands that are run this way.
 """
 
 from __future__ import annotations
@@ -13,15 +14,14 @@ import os
 import re
 import signal
 import sys
-import termios
-import tty
-from contextlib import contextmanager, suppress
+import threading
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-import trio
 
+from trikubelet.cli import blocking
 from trikubelet.cli.failed import CommandFailed, CommandNotFound, NotExecutable
 from trikubelet.core import spdy
 from trikubelet.core.remote_command import STREAM_TYPE, StreamChannel, channels
@@ -29,7 +29,8 @@ from trikubelet.core.remote_command import STREAM_TYPE, StreamChannel, channels
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from trikubelet.model.runtime import StandardStreams
+    from trikubelet.cli.connection import Stream
+    from trikubelet.model.standard_streams import StandardStreams
 
 _BYTES: Final = 32 * 1024
 STATUS_BYTES_MAX: Final = 64 * 1024
@@ -88,13 +89,13 @@ def _never_ran(why: str) -> CommandFailed:
 
 
 class RemoteProcess:
-    """Owns which stream is which, and what was said of the end so far. ``output`` and ``errors`` take what the process
-    writes; ``read`` gives what it is to read, b"" at the end, and may block: it is called in a thread. ``has_window``:
-    standard output is a terminal whose size the process' own is to have."""
+    """Owns which stream is which, and what was said of the end so far. ``connection`` is one that blocks. ``output``
+    and ``errors`` take what the process writes; ``read`` gives what it is to read, b"" at the end, and may block: it is
+    called in a thread. ``has_window``: standard output is a terminal whose size the process' own is to have."""
 
     def __init__(
         self,
-        stream: trio.abc.Stream,
+        connection: Stream,
         streams: StandardStreams,
         read: Callable[[], bytes],
         output: Callable[[bytes], object],
@@ -102,61 +103,80 @@ class RemoteProcess:
         *,
         has_window: bool = False,
     ) -> None:
-        self._stream = stream
+        self._connection = connection
         self._ids = {channel: 2 * number + 1 for number, channel in enumerate(channels(streams))}
         self._channels = {stream_id: channel for channel, stream_id in self._ids.items()}
-        self._sending = trio.Lock()
+        self._sending = threading.Lock()
         self._read = read
         self._take = {StreamChannel.STDOUT: output, StreamChannel.STDERR: errors}
         self._status = bytearray()
         self._has_window = has_window
+        self._unread: OSError | None = None
 
     async def run(self) -> int:
-        """Talk until the process has ended; its exit code. Raises CommandFailed."""
+        """Talk until the process has ended; its exit code. Raises CommandFailed, and OSError where what it is to read
+        cannot be read."""
         writer = spdy.FrameWriter()
         opening = [writer.syn_stream(id_, {STREAM_TYPE: one.stream_type}) for one, id_ in self._ids.items()]
         try:
-            await self._send(b"".join(opening))
-            async with trio.open_nursery() as nursery:
-                if StreamChannel.STDIN in self._ids:
-                    nursery.start_soon(self._inwards)
-                if StreamChannel.RESIZE in self._ids and self._has_window:
-                    nursery.start_soon(self._sizes)
+            self._send(b"".join(opening))
+            if StreamChannel.STDIN in self._ids:
+                threading.Thread(target=self._inwards, daemon=True).start()
+            with self._sizes_sent() if StreamChannel.RESIZE in self._ids and self._has_window else nullcontext():
                 await self._outwards()
-                nursery.cancel_scope.cancel()
-        except* (trio.BrokenResourceError, spdy.NotSpdy) as group:
-            raise CommandFailed(f"the connection to the process broke: {group.exceptions[0]}") from group
+        except (ConnectionError, spdy.NotSpdy) as error:
+            raise CommandFailed(f"the connection to the process broke: {error}") from error
+        if self._unread is not None:
+            raise self._unread
         return exit_code_of(bytes(self._status))
 
-    async def _send(self, said: bytes) -> None:
-        async with self._sending:
-            await self._stream.send_all(said)
+    def _send(self, said: bytes) -> None:
+        with self._sending:
+            blocking.run(self._connection.send_all, said)
 
-    async def _say(self, said: bytes) -> None:
-        """Send. To one that takes no more it never ends: who has ended is not told, and what it said last is still
-        being read, which finds its end after it."""
+    def _inwards(self) -> None:
+        """Send what the process is to read. To one that takes no more nothing more is read: how it ended is not known
+        yet, and what it said last is still being read by the main thread, which finds its end after it."""
+        stream_id = self._ids[StreamChannel.STDIN]
         try:
-            await self._send(said)
-        except trio.BrokenResourceError:
-            await trio.sleep_forever()
+            while said := self._next():
+                self._send(spdy.data(stream_id, said))
+            self._send(spdy.data(stream_id, b"", ends=True))
+        except ConnectionError:
+            return
 
-    async def _inwards(self) -> None:
-        while said := await trio.to_thread.run_sync(self._read, abandon_on_cancel=True):
-            await self._say(spdy.data(self._ids[StreamChannel.STDIN], said))
-        await self._say(spdy.data(self._ids[StreamChannel.STDIN], b"", ends=True))
+    def _next(self) -> bytes:
+        """Read what comes next. Raises ConnectionAbortedError where it cannot be read, which ends the conversation."""
+        try:
+            return self._read()
+        except OSError as error:
+            self._unread = error
+            self._connection.break_off()
+            raise ConnectionAbortedError from error
 
-    async def _sizes(self) -> None:
-        """Send the window's size, and each other one it gets."""
-        with trio.open_signal_receiver(signal.SIGWINCH) as changes:
-            while True:
-                width, height = os.get_terminal_size(sys.stdout.fileno())
-                said = msgspec.json.encode({"Width": width, "Height": height})
-                await self._say(spdy.data(self._ids[StreamChannel.RESIZE], said))
-                await anext(aiter(changes))
+    @contextmanager
+    def _sizes_sent(self) -> Iterator[None]:
+        """Send the window's size, and each other one it gets in the block."""
+        changes = os.eventfd(1)  # a signal handler may not take a lock
+
+        def send() -> None:
+            with suppress(ConnectionError):
+                while True:
+                    os.eventfd_read(changes)
+                    width, height = os.get_terminal_size(sys.stdout.fileno())
+                    said = msgspec.json.encode({"Width": width, "Height": height})
+                    self._send(spdy.data(self._ids[StreamChannel.RESIZE], said))
+
+        before = signal.signal(signal.SIGWINCH, lambda _number, _frame: os.eventfd_write(changes, 1))
+        threading.Thread(target=send, daemon=True).start()
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGWINCH, before)
 
     async def _outwards(self) -> None:
         reader = spdy.FrameReader()
-        while data := await self._stream.receive_some(_BYTES):
+        while data := await self._connection.receive_some(_BYTES):
             for frame in reader.feed(data):
                 match frame:
                     case spdy.Data(stream_id, said, ends) if self._channels.get(stream_id) is StreamChannel.ERROR:
@@ -169,14 +189,17 @@ class RemoteProcess:
                     case spdy.Rst(stream_id) if self._channels.get(stream_id) is StreamChannel.ERROR:
                         return
                     case spdy.Ping(number):
-                        with suppress(trio.BrokenResourceError):  # it may have ended, and we not have read that yet
-                            await self._send(spdy.ping(number))
+                        with suppress(ConnectionError):  # it may have ended, and we not have read that yet
+                            self._send(spdy.ping(number))
 
 
 @contextmanager
 def raw_terminal() -> Iterator[None]:
     """Standard input without the terminal's own opinions about keys, for the length of the block; and no longer, be it
     that a signal ends the process in it."""
+    import termios  # noqa: PLC0415 - only where there is a terminal
+    import tty  # noqa: PLC0415
+
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
 
@@ -198,10 +221,10 @@ def raw_terminal() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def of_this_process(stream: trio.abc.Stream, streams: StandardStreams, *, has_window: bool) -> RemoteProcess:
+def of_this_process(connection: Stream, streams: StandardStreams, *, has_window: bool) -> RemoteProcess:
     """One that reads and writes what this process does; ``has_window`` as RemoteProcess has it."""
     read = partial(os.read, sys.stdin.fileno(), _BYTES) if streams.stdin else bytes
-    return RemoteProcess(stream, streams, read, _to(1), _to(2), has_window=has_window)
+    return RemoteProcess(connection, streams, read, _to(1), _to(2), has_window=has_window)
 
 
 def _to(descriptor: int) -> Callable[[bytes], None]:

@@ -13,14 +13,13 @@ from trikubelet.cli.container_state import explained
 from trikubelet.cli.remote_process import of_this_process, raw_terminal
 from trikubelet.core.names import with_ephemeral
 from trikubelet.core.remote_command import V4
-from trikubelet.model.runtime import StandardStreams
+from trikubelet.model.standard_streams import StandardStreams
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-    from trio.abc import Stream
-
     from trikubelet.cli.client import AgentClient
+    from trikubelet.cli.connection import Stream
     from trikubelet.model import k8s
 
 ATTACH: Final = "attach"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from trikubelet.model.runtime import StandardStreams
+from trikubelet.model.standard_streams import StandardStreams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,10 +30,10 @@ from trikubelet.model.runtime import (
     RuntimeInfo,
     SandboxState,
     SandboxStatus,
-    StandardStreams,
     User,
 )
 from trikubelet.model.runtime_errors import RuntimeFailure
+from trikubelet.model.standard_streams import StandardStreams
 from trikubelet.model.usage import ContainerStats, FsUsage, ImageStore, ImageStores, Usage
 
 _USERS_MAX: Final = 1024

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
         NetworkSetup,
         RuntimeInfo,
         SandboxStatus,
-        StandardStreams,
     )
     from trikubelet.model.runtime_config import ContainerConfig, LinuxResources, SandboxConfig
+    from trikubelet.model.standard_streams import StandardStreams
     from trikubelet.model.usage import ContainerStats, ImageStores
 
 log = logging.getLogger(__name__)

@@ -265,13 +265,3 @@ class ExecResult:
     exit_code: int
     stdout: bytes = b""
     stderr: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class StandardStreams:
-    """Which of a process' streams somebody wants to hold, and whether they are a terminal, which has no ``stderr``."""
-
-    stdin: bool = False
-    stdout: bool = True
-    stderr: bool = True
-    tty: bool = False

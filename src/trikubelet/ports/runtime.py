@@ -17,11 +17,11 @@ if TYPE_CHECKING:
         ImageInfo,
         RuntimeInfo,
         SandboxStatus,
-        StandardStreams,
         StatusReplies,
         Undecoded,
     )
     from trikubelet.model.runtime_config import ContainerConfig, LinuxResources, SandboxConfig
+    from trikubelet.model.standard_streams import StandardStreams
     from trikubelet.model.usage import ContainerStats, ImageStores
 
 

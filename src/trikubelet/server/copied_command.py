@@ -27,7 +27,7 @@ from trikubelet.server.relay import GOING_DOWN, GONE, UNSAID, silent
 from trikubelet.server.spdy_end import SpdyEnd
 
 if TYPE_CHECKING:
-    from trikubelet.model.runtime import StandardStreams
+    from trikubelet.model.standard_streams import StandardStreams
 
 OPENING_BYTES_MAX: Final = 16 * 1024
 """Of the client's, in which its streams are looked for: five openings are some hundred bytes."""

@@ -25,7 +25,7 @@ from trikubelet.server.relay import UNSAID, either, pass_on
 
 if TYPE_CHECKING:
     from trikubelet.core.websocket import Piece
-    from trikubelet.model.runtime import StandardStreams
+    from trikubelet.model.standard_streams import StandardStreams
     from trikubelet.server.relay import Silence
     from trikubelet.server.web_socket import WebSocket
 

@@ -60,7 +60,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from trikubelet.httpd.messages import Accept, Request
-    from trikubelet.model.runtime import ExecResult, StandardStreams
+    from trikubelet.model.runtime import ExecResult
+    from trikubelet.model.standard_streams import StandardStreams
     from trikubelet.ports import Runtime
     from trikubelet.server.node_view import NodeView, RunningContainer
     from trikubelet.server.relay import Silence

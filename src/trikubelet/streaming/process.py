@@ -21,7 +21,7 @@ from trikubelet.streaming.session import STREAMS_SECONDS_MAX
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    from trikubelet.model.runtime import StandardStreams
+    from trikubelet.model.standard_streams import StandardStreams
     from trikubelet.streaming.session import Session, SpdyStream
 
 log = logging.getLogger(__name__)

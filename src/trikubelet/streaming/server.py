@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from trikubelet.httpd.messages import Accept, Request
-    from trikubelet.model.runtime import StandardStreams
+    from trikubelet.model.standard_streams import StandardStreams
     from trikubelet.streaming.process import Talk
 
 URLS_MAX: Final = 1000

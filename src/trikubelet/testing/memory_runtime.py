@@ -42,8 +42,9 @@ from trikubelet.testing.world import SIGKILL_CODE
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
-    from trikubelet.model.runtime import ContainerStatus, SandboxStatus, StandardStreams, Undecoded
+    from trikubelet.model.runtime import ContainerStatus, SandboxStatus, Undecoded
     from trikubelet.model.runtime_config import ContainerConfig, LinuxResources, SandboxConfig
+    from trikubelet.model.standard_streams import StandardStreams
     from trikubelet.testing.health import Listener
     from trikubelet.testing.world import World
 

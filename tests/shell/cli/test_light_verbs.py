@@ -67,6 +67,14 @@ async def test_a_question_to_the_agent_loads_no_event_loop_and_nothing_of_an_age
     assert [0, []] == json.loads(last), said
 
 
+@pytest.mark.parametrize("verb", ["exec", "attach", "cp"])
+def test_a_conversation_with_a_container_takes_no_event_loop_either(verb: str) -> None:
+    script = f"import sys, trikubelet.cli.commands.{verb}, trikubelet.cli.spdy_client; print([*sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert [] == [name for name in HEAVY if f"'{name}'" in done.stdout]
+
+
 WORDS = ["version", "--version", "version -o json", "help", "help agent", "--help", "help run", "run --help", "gte"]
 WORDS += ["get gnomes", "completion bash", "completion zsh", "completion fish", "man"]
 

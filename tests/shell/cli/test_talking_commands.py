@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import termios
+import threading
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,22 +27,23 @@ from shell.portkit import free_port
 from trikubelet.app import compose
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Surroundings, load_settings
-from trikubelet.cli import asking, talking
+from trikubelet.cli import asking, blocking, talking
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.commands import attach, cp, port_forward
 from trikubelet.cli.commands import exec as exec_
 from trikubelet.cli.commands.cp import Place, read_place
 from trikubelet.cli.commands.port_forward import _attend, _listen, read_ports
+from trikubelet.cli.connection import Blocking, InTrio
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.remote_process import RemoteProcess, exit_code_of
 from trikubelet.core import spdy
 from trikubelet.core.remote_command import StreamChannel, channels
 from trikubelet.model import k8s
-from trikubelet.model.runtime import StandardStreams
+from trikubelet.model.standard_streams import StandardStreams
 from trikubelet.testing import builders
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 
     from trio.abc import Stream
 
@@ -169,18 +171,39 @@ async def test_files_are_copied_in_and_out_and_nothing_leaves_its_place(place: P
 
 
 @pytest.mark.parametrize("target", ["new", "/dev/null"])
-async def test_a_copy_that_nothing_came_of_is_an_error(
-    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_that_nothing_came_of_is_an_error(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a tar in the container that is none, and ends well all the same."""
 
     async def end_well(*_: object) -> None:
-        await trio.lowlevel.checkpoint()
+        """Say nothing."""
 
     monkeypatch.setattr(cp, "_talk", end_well)
     with pytest.raises(CommandFailed, match="sent nothing"):
-        await cp._fetch(argparse.Namespace(), Place("ns", "web", "/a"), Place("", "", str(tmp_path / target)))
+        cp._fetch(argparse.Namespace(), Place("ns", "web", "/a"), Place("", "", str(tmp_path / target)))
     assert [] == os.listdir(tmp_path)
+
+
+def test_failed_copy_reports_what_failed_here_rather_than_what_tar_made_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a file that may not be read: tar is given half an archive."""
+
+    async def end_badly(_args: object, _place: object, _command: object, read: Callable[[], bytes], _: object) -> None:
+        while read():
+            pass
+        raise CommandFailed("tar: Unexpected EOF")
+
+    def packed(write_end: int, *_: object) -> None:
+        os.close(write_end)
+        raise PermissionError(errno.EACCES, "Permission denied", "secret")
+
+    monkeypatch.setattr(cp, "_talk", end_badly)
+    args, there = argparse.Namespace(), Place("ns", "web", "/a")
+    with pytest.raises(CommandFailed, match="Unexpected EOF"):
+        cp._send(args, Place("", "", str(tmp_path)), there)
+    monkeypatch.setattr(cp.archive, "pack", packed)
+    with pytest.raises(PermissionError):
+        cp._send(args, Place("", "", str(tmp_path)), there)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +286,6 @@ class NotingAgent(AgentClient):
         self.asked: dict[str, str] = {}
 
     async def get(self, path: str, query: object = None) -> bytes:
-        await trio.lowlevel.checkpoint()
         return msgspec.json.encode({"items": [self._shown]})
 
     @asynccontextmanager
@@ -271,9 +293,10 @@ class NotingAgent(AgentClient):
         self, path: str, query: Sequence[tuple[str, str]], protocol: str
     ) -> AsyncGenerator[Stream, None]:
         self.asked = dict(query)
-        ours, theirs = trio.testing.memory_stream_pair()
-        await theirs.aclose()
-        yield ours
+        ours, theirs = socket.socketpair()
+        theirs.close()
+        with ours:
+            yield Blocking(ours)
 
 
 NO_TTY = "error: Unable to use a TTY - container main did not allocate one\n"
@@ -299,7 +322,7 @@ NO_TERMINAL = "Unable to use a TTY - input is not a terminal or the right kind o
         ("exec", "tty", "terminal", "output error", False, ""),
     ],
 )
-async def test_who_attaches_has_a_terminal_when_the_container_has_one_and_else_keeps_control_c(
+def test_who_attaches_has_a_terminal_when_the_container_has_one_and_else_keeps_control_c(
     words: str,
     has: str,
     here: str,
@@ -330,23 +353,64 @@ async def test_who_attaches_has_a_terminal_when_the_container_has_one_and_else_k
     parser = {"attach": attach, "exec": exec_}[verb].parser()
 
     with pytest.raises(CommandFailed):
-        await talking.talk(parser.parse_args([*options, "web-n1", "-c", "main"]), verb)
+        blocking.run(talking.talk, parser.parse_args([*options, "web-n1", "-c", "main"]), verb)
 
     assert (asked, is_raw, told) == (" ".join(agent.asked), bool(raw), capsys.readouterr().err)
 
 
+@contextmanager
+def connected() -> Iterator[tuple[socket.socket, trio.SocketStream]]:
+    """A connection: the end of a command, and that of the runtime."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
+
+
+async def exit_code(process: RemoteProcess) -> int:
+    """The exit code of a process that a command talks to, which takes a thread for itself."""
+    with trio.fail_after(60):
+        return await trio.to_thread.run_sync(blocking.run, process.run)
+
+
+def no_output(_: bytes) -> None:
+    """What is not wanted."""
+
+
+SUCCESS = spdy.data(1, b'{"status":"Success"}', ends=True)
+
+
 async def test_the_size_of_a_window_that_is_not_there_is_not_sent() -> None:
-    ours, theirs = trio.testing.memory_stream_pair()
-    process = RemoteProcess(ours, StandardStreams(False, True, False, True), bytes, lambda _: None, lambda _: None)
-    async with trio.open_nursery() as nursery:
+    streams = StandardStreams(False, True, False, True)
+    with connected() as (ours, theirs):
+        process = RemoteProcess(Blocking(ours), streams, bytes, no_output, no_output)
+        async with trio.open_nursery() as nursery:
 
-        async def runtime() -> None:
-            frames = [*spdy.FrameReader().feed(bytes(await theirs.receive_some()))]
-            assert [spdy.SynStream] * 3 == [type(frame) for frame in frames]
-            await theirs.send_all(spdy.data(1, b'{"status":"Success"}', ends=True))
+            async def runtime() -> None:
+                frames = [*spdy.FrameReader().feed(bytes(await theirs.receive_some()))]
+                assert [spdy.SynStream] * 3 == [type(frame) for frame in frames]
+                await theirs.send_all(SUCCESS)
 
-        nursery.start_soon(runtime)
-        assert 0 == await process.run()
+            nursery.start_soon(runtime)
+            assert 0 == await exit_code(process)
+
+
+async def test_standard_input_that_cannot_be_read_ends_the_conversation() -> None:
+    def read() -> bytes:
+        raise IsADirectoryError(errno.EISDIR, "Is a directory")
+
+    with connected() as (ours, _):  # and the runtime says nothing
+        process = RemoteProcess(Blocking(ours), StandardStreams(stdin=True), read, no_output, no_output)
+        with pytest.raises(IsADirectoryError):
+            await exit_code(process)
+
+
+async def test_a_connection_in_trio_is_broken_off_too() -> None:
+    with connected() as (ours, theirs):
+        connection = InTrio(theirs)
+        connection.break_off()
+        assert b"" == await connection.receive_some(1)
+        ours.close()
+        connection.break_off()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
@@ -512,54 +576,62 @@ def test_a_command_that_cannot_be_executed_ends_with_the_exit_code_of_a_shell(co
     assert (code, why) == (failed.value.exit_code, str(failed.value))
 
 
+class Deaf(Blocking):
+    """A connection to a runtime that takes no more, once something was ``typed``."""
+
+    def __init__(self, connection: socket.socket, typed: list[bytes]) -> None:
+        super().__init__(connection)
+        self._typed = typed
+        self.typed_in_vain = threading.Event()
+
+    async def send_all(self, data: bytes) -> None:
+        if self._typed:
+            self.typed_in_vain.set()
+            raise BrokenPipeError
+        await super().send_all(data)
+
+
 async def test_what_is_typed_at_the_end_of_a_process_loses_nothing_of_what_it_wrote() -> None:
-    ours, theirs = trio.testing.memory_stream_pair()
     streams = StandardStreams(True, True, True, False)
     ids = {channel: 2 * number + 1 for number, channel in enumerate(channels(streams))}
     written, taken = bytearray(), list[bytes]()
-    typed_in_vain = trio.Event()
-
-    async def refuse() -> None:
-        typed_in_vain.set()
-        raise trio.BrokenResourceError
-
-    async def runtime() -> None:
-        await theirs.receive_some()
-        await typed_in_vain.wait()
-        await wait_all_tasks_blocked()
-        await trio.to_thread.run_sync(lambda: None)  # once who reads in a thread has done so
-        await theirs.send_all(spdy.ping(2))
-        await theirs.send_all(spdy.data(ids[StreamChannel.STDOUT], b"bye"))
-        status = b'{"reason": "NonZeroExitCode", "details": {"causes": [{"reason": "ExitCode", "message": "3"}]}}'
-        await theirs.send_all(spdy.data(ids[StreamChannel.ERROR], status, ends=True))
 
     def typed() -> bytes:
-        ours.send_stream.send_all_hook = refuse
         taken.append(b"key")
         return taken[-1]
 
-    trio.to_thread.current_default_thread_limiter().total_tokens = 1
-    process = RemoteProcess(ours, streams, typed, written.extend, lambda _: None)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(runtime)
-        assert (3, b"bye") == (await process.run(), bytes(written))
+    with connected() as (ours, theirs):
+        connection = Deaf(ours, taken)
+
+        async def runtime() -> None:
+            await theirs.receive_some()
+            assert await trio.to_thread.run_sync(connection.typed_in_vain.wait, 60)
+            await theirs.send_all(spdy.ping(2))
+            await theirs.send_all(spdy.data(ids[StreamChannel.STDOUT], b"bye"))
+            status = b'{"reason": "NonZeroExitCode", "details": {"causes": [{"reason": "ExitCode", "message": "3"}]}}'
+            await theirs.send_all(spdy.data(ids[StreamChannel.ERROR], status, ends=True))
+
+        process = RemoteProcess(connection, streams, typed, written.extend, no_output)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(runtime)
+            assert (3, b"bye") == (await exit_code(process), bytes(written))
     assert [b"key"] == taken  # what is typed after that is for whoever reads the terminal next
 
 
 async def test_the_first_status_is_bounded_and_a_ping_is_answered() -> None:
-    ours, theirs = trio.testing.memory_stream_pair()
-    process = RemoteProcess(ours, StandardStreams(False, True, True, False), bytes, lambda _: None, lambda _: None)
-    async with trio.open_nursery() as nursery:
+    with connected() as (ours, theirs):
+        process = RemoteProcess(Blocking(ours), StandardStreams(), bytes, no_output, no_output)
+        async with trio.open_nursery() as nursery:
 
-        async def runtime() -> None:
-            await theirs.receive_some()
-            await theirs.send_all(spdy.ping(2))
-            assert spdy.ping(2) == bytes(await theirs.receive_some())
-            await theirs.send_all(spdy.data(1, b"x" * 100_000) + spdy.data(1, b"", ends=True))
+            async def runtime() -> None:
+                await theirs.receive_some()
+                await theirs.send_all(spdy.ping(2))
+                assert spdy.ping(2) == bytes(await theirs.receive_some())
+                await theirs.send_all(spdy.data(1, b"x" * 100_000) + spdy.data(1, b"", ends=True))
 
-        nursery.start_soon(runtime)
-        with pytest.raises(CommandFailed) as failed:
-            await process.run()
+            nursery.start_soon(runtime)
+            with pytest.raises(CommandFailed) as failed:
+                await exit_code(process)
     assert 64 * 1024 == len(str(failed.value))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shell.embedded.embeddedkit import Embedded
-    from trikubelet.model.runtime import StandardStreams
+    from trikubelet.model.standard_streams import StandardStreams
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 

@@ -14,7 +14,7 @@ from trikubelet.server.streams import Streams
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from trikubelet.model.runtime import StandardStreams
+    from trikubelet.model.standard_streams import StandardStreams
 
 TOKEN = "secret"
 TABLE = (

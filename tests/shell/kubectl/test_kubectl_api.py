@@ -14,7 +14,7 @@ from shell.kubectl.kubectlkit import Bench, names
 from shell.localkit import FakeView, pod
 from trikubelet.httpd.messages import Request, Upgrade
 from trikubelet.model import k8s
-from trikubelet.model.runtime import StandardStreams
+from trikubelet.model.standard_streams import StandardStreams
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -67,7 +67,7 @@ def test_an_ordinary_user_unpacks_in_a_cache_of_that_name(where: str, cache: str
     assert (0, f"{where}\n") == (done.returncode, done.stdout), done.stderr
 
 
-PROGRAM = "import sys\ndef main():\n    print(__file__, sys.argv[1:])\n    return 7\n"
+PROGRAM = "import sys\ndef program():\n    print(__file__, sys.argv[1:])\n    return 7\n"
 
 
 def with_program(directory: Path) -> Path:
@@ -137,7 +137,7 @@ def test_a_part_that_is_missed_only_when_it_is_needed_is_named_too(tmp_path: Pat
         made.extractall(unpacked)
     lost = unpacked / "site-packages/msgspec" / f"_core{OURS}"
     lost.unlink()
-    (unpacked / "site-packages/trikubelet/cli/main.py").write_text("def main(): import msgspec_that_is_lost")
+    (unpacked / "site-packages/trikubelet/cli/main.py").write_text("def program(): import msgspec_that_is_lost")
 
     done = started(archive, "get", SHIV_ROOT=f"{tmp_path}/mine")
 

@@ -9,7 +9,7 @@ from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 from trikubelet.core import spdy
 from trikubelet.core.remote_command import STREAM_TYPE
-from trikubelet.model.runtime import StandardStreams
+from trikubelet.model.standard_streams import StandardStreams
 from trikubelet.server.copied_command import CopiedCommand
 from trikubelet.server.relay import relay
 

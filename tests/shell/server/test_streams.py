@@ -25,8 +25,9 @@ from shell.websocketkit import BINARY, CLOSE, PING, Refused, Socket, connect, ma
 from trikubelet.core import spdy
 from trikubelet.core.remote_command import PROTOCOL_HEADER, TUNNEL, V4, V5
 from trikubelet.httpd.read_ahead import ReadAhead
-from trikubelet.model.runtime import ExecResult, StandardStreams
+from trikubelet.model.runtime import ExecResult
 from trikubelet.model.runtime_errors import NotFound, ResourceExhausted, RuntimeFailure
+from trikubelet.model.standard_streams import StandardStreams
 from trikubelet.server.copied_command import OPENING_BYTES_MAX, CopiedCommand
 from trikubelet.server.node_view import RunningContainer
 from trikubelet.server.relay import GOING_DOWN, UNSAID, relay

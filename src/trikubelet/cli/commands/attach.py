@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.cli import interruptible
+from trikubelet.cli import blocking
 from trikubelet.cli.talking import ATTACH, talk
 from trikubelet.cli.words.attach import parser
 
@@ -14,4 +14,4 @@ if TYPE_CHECKING:
 
 def run(argv: Sequence[str]) -> int:
     """Carry out ``attach``; the exit code. Raises CommandFailed."""
-    return interruptible.run(talk, parser().parse_args(argv), ATTACH)
+    return blocking.run(talk, parser().parse_args(argv), ATTACH)

@@ -11,17 +11,16 @@ import argparse
 import os
 import posixpath
 import sys
+import threading
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
-import trio
-
-from trikubelet.cli import archive, asking, interruptible
+from trikubelet.cli import archive, asking, blocking
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.remote_process import RemoteProcess
 from trikubelet.cli.talking import conversation
 from trikubelet.cli.words.cp import parser
-from trikubelet.model.runtime import StandardStreams
+from trikubelet.model.standard_streams import StandardStreams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +29,8 @@ T = TypeVar("T")
 
 STDOUT: Final = "-"
 """Also a file may be called so: it is written ``./-``."""
+REASON_SECONDS_MAX: Final = 1.0
+"""So long a conversation that has failed waits for what failed here, which may be the reason."""
 _BYTES = 32 * 1024
 
 
@@ -60,11 +61,11 @@ def run(argv: Sequence[str]) -> int:
         parser().error("a path is missing")
     if source.path == STDOUT and not source.pod:
         parser().error("cp reads no standard input: use `trikubelet exec -i POD -- sh -c 'cat > FILE'`, or write ./-")
-    interruptible.run(_fetch if source.pod else _send, args, source, destination)
+    (_fetch if source.pod else _send)(args, source, destination)
     return 0
 
 
-async def _fetch(args: argparse.Namespace, source: Place, destination: Place) -> None:
+def _fetch(args: argparse.Namespace, source: Place, destination: Place) -> None:
     """Out of the container. A directory that is there takes the source in; else the destination is its new name. Raises
     CommandFailed, also where nothing comes, and OSError."""
     directory, name = posixpath.split(source.path.rstrip("/") or "/")
@@ -84,7 +85,9 @@ async def _fetch(args: argparse.Namespace, source: Place, destination: Place) ->
         take = partial(archive.pour, read_end, destination.path)
     else:
         take = partial(archive.unpack, read_end, into, name, renamed)
-    if not await _side_by_side(receive, take):  # a tar that fails has said why by now
+    taking = _Beside(take)
+    blocking.run(receive)
+    if not taking.returned():  # a tar that fails has said why by now
         raise CommandFailed("tar ended well in the container, and sent nothing: is it one?")
 
 
@@ -100,7 +103,7 @@ def _own_name(path: str) -> str:
     return os.path.basename(os.path.abspath(path))
 
 
-async def _send(args: argparse.Namespace, source: Place, destination: Place) -> None:
+def _send(args: argparse.Namespace, source: Place, destination: Place) -> None:
     """Into the container. A path that ends with a slash is a directory that takes the source in. Raises OSError for a
     source that is not there, before anything is begun."""
     os.stat(source.path)
@@ -115,14 +118,41 @@ async def _send(args: argparse.Namespace, source: Place, destination: Place) -> 
         finally:
             os.close(read_end)
 
-    await _side_by_side(send, partial(archive.pack, write_end, source.path, name))
+    packing = _Beside(partial(archive.pack, write_end, source.path, name))
+    try:
+        blocking.run(send)
+    except CommandFailed:
+        packing.wait(REASON_SECONDS_MAX)  # a tar that is given half an archive fails, too
+        raise
+    packing.returned()
 
 
-async def _side_by_side(talk: Callable[[], object], work: Callable[[], T]) -> T:
-    """What ``work`` returns, when both have ended."""
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(talk)  # type: ignore[arg-type]  # a coroutine function, as every caller has it
-        return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+class _Beside(Generic[T]):
+    """Owns what came of work in a thread. The process may end before the thread does, as where that hangs on a disk."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._returned: list[T] = []
+        self._failed: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._returned.append(self._work())
+        except BaseException as error:
+            self._failed = error
+
+    def wait(self, seconds_max: float | None = None) -> None:
+        """Wait until it has ended, or for so long. Raises what it raised."""
+        self._thread.join(seconds_max)
+        if self._failed is not None:
+            raise self._failed
+
+    def returned(self) -> T:
+        """What it returned, once it has. Raises what it raised."""
+        self.wait()
+        return self._returned[0]
 
 
 async def _talk(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.cli import interruptible
+from trikubelet.cli import blocking
 from trikubelet.cli.talking import talk
 from trikubelet.cli.words.exec import parser
 
@@ -20,4 +20,4 @@ def run(argv: Sequence[str]) -> int:
     command = [*args.command, *arguments[at + 1 :]]
     if not command:
         parser().error("what is to be run? write -- and the command")
-    return interruptible.run(talk, args, "exec", command)
+    return blocking.run(talk, args, "exec", command)

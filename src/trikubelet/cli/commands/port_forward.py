@@ -27,6 +27,7 @@ from trikubelet.core.remote_command import PORT_FORWARD, STREAM_TYPE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trikubelet.cli.connection import Stream
     from trikubelet.model.k8s import Pod
 
 _PORTS: Final = re.compile(r"(?:(\d{0,5}):)?(\d{1,5}|(?=.*[a-z])[a-z0-9-]{1,15})")
@@ -147,7 +148,7 @@ async def _attend(
 class _Forwarding:
     """Owns one connection's two streams: its bytes, and what the runtime has against them."""
 
-    def __init__(self, client: trio.SocketStream, stream: trio.abc.Stream) -> None:
+    def __init__(self, client: trio.SocketStream, stream: Stream) -> None:
         self._client = client
         self._stream = stream
         self._sending = trio.Lock()
@@ -164,7 +165,7 @@ class _Forwarding:
                 nursery.start_soon(self._inwards)
                 await self._outwards()
                 nursery.cancel_scope.cancel()
-        except* (trio.BrokenResourceError, spdy.NotSpdy):
+        except* (trio.BrokenResourceError, ConnectionError, spdy.NotSpdy):
             pass  # either side has gone, and whoever is left sees it
         if self._error:
             raise CommandFailed(self._error.decode(errors="replace").strip())
