@@ -4,7 +4,7 @@
 
 An agent of ours runs one pod on the embedded runtime and answers both: our commands on its socket, kubectl on the port
 of ``--kubectl-port``. Each round runs every command once, ours and kubectl's by turns, so that a busy machine slows
-down both. What counts are the ratios of the medians. The program is compiled first, as pip and the package do it, and
+down both. The result is the ratios of the medians. The program is compiled first, as pip and the package do it, and
 the environment must not keep Python from using that.
 """
 
@@ -35,7 +35,7 @@ TOP: Final = Path(__file__).parents[1]
 RESULTS: Final = TOP / "bench/results"
 RATIO_MAX: Final = 2.0
 UNINSTALLED: Final = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
-"""What the environment may have, so that Python would compile every module each time."""
+"""Variables with which Python compiles every module each time."""
 MANIFEST: Final = """\
 apiVersion: v1
 kind: Pod

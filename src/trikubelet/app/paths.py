@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from trikubelet.model.errors import StartFailed
 
@@ -34,8 +35,7 @@ START_RECORD = "last-start.json"
 """The same, with its command line (``app.last_start``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(msgspec.Struct, frozen=True):
     """The agent's places. ``run_dir`` is for sockets; ``manifests`` is where static pods are looked for by default."""
 
     root_dir: Path

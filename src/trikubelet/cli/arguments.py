@@ -26,6 +26,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(
         self, verb: str, description: str, examples: Sequence[tuple[str, str]], *, usage: str = "", notes: str = ""
     ) -> None:
+        self._width = 78
         super().__init__(
             prog=f"trikubelet {verb}",
             usage=f"trikubelet {usage}" if usage else None,
@@ -41,6 +42,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """See ``argparse``."""
         raise Misunderstood(f"{said_plainly(message, self._flags())}; `{self.prog} --help` lists the flags")
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        """See ``argparse``, which would ask for the terminal's width whenever an argument is added."""
+        return argparse.HelpFormatter(self.prog, width=self._width)
 
     def _flags(self) -> list[str]:
         return [name for action in self._actions for name in action.option_strings if name.startswith("--")]
@@ -59,6 +64,9 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """See ``argparse``."""
         self.usage = self._own_usage
+        import shutil  # noqa: PLC0415 - only help has lines to fill
+
+        self._width = shutil.get_terminal_size().columns - 2
         parts = [super().format_help()]
         parts += [f"\n{self.notes}\n"] if self.notes else []
         if self.examples:

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-import h11
-
-from trikubelet.cli.connection import connect
+from trikubelet.cli.answer import Answer, NotAnAnswer
+from trikubelet.cli.connection import ReadEarly, connect
 from trikubelet.cli.failed import CommandFailed, Misunderstood
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from trikubelet.cli.connection import Connection, Stream
 
 _RECEIVE_BYTES = 64 * 1024
+_HOST = "trikubelet"
 ANSWER_SECONDS_MAX = 10.0
 """Between asking for what the agent knows and the beginning of its answer, and between the parts of one that is not a
 stream."""
@@ -87,18 +87,8 @@ class AgentClient:
         self, path: str, query: Mapping[str, str] | None = None, method: str = "GET"
     ) -> AsyncGenerator[_Wire, None]:
         """The answer at ``path`` as it comes, for as long as the block lasts. Raises as ``get`` does."""
-        target = _target(path, query)
         seconds_max = FETCHED_SECONDS_MAX if path.startswith(_FETCHED) else ANSWER_SECONDS_MAX
-        async with self._connected() as connection:
-            wire = _Wire(connection, self.socket_path, seconds_max)
-            with wire.soon_enough():
-                try:
-                    status = await wire.ask(method, target)
-                except ConnectionError as error:
-                    raise self._no_agent() from error
-                if status >= 400:
-                    said = b"".join([part async for part in wire]).decode(errors="replace").strip()
-                    raise AgentObjects(status, said or f"the agent answered {status}")
+        async with self._asked(method, _target(path, query), (("connection", "close"),), seconds_max) as wire:
             yield wire
 
     @asynccontextmanager
@@ -107,14 +97,28 @@ class AgentClient:
     ) -> AsyncGenerator[Stream, None]:
         """A conversation in SPDY/3.1, with a protocol within it, for as long as the block lasts. Raises as ``get``
         does."""
-        from trikubelet.cli.spdy_client import spdy_conversation  # noqa: PLC0415 - few commands talk
+        from trikubelet.core.remote_command import spdy_headers  # noqa: PLC0415 - few commands talk
 
-        target = _target(path, query)
-        async with (
-            self._connected() as connection,
-            spdy_conversation(connection, self.socket_path, target, protocol) as stream,
-        ):
-            yield stream
+        headers = spdy_headers(protocol)
+        async with self._asked("POST", _target(path, query), headers, FETCHED_SECONDS_MAX) as wire:
+            yield wire.changed()
+
+    @asynccontextmanager
+    async def _asked(
+        self, method: str, target: str, headers: Iterable[tuple[str, str]], seconds_max: float
+    ) -> AsyncGenerator[_Wire, None]:
+        """The answer to a request, of which the head has come and is no error, for as long as the block lasts."""
+        async with self._connected() as connection:
+            wire = _Wire(connection, self.socket_path, seconds_max)
+            with wire.soon_enough():
+                try:
+                    status = await wire.ask(method, target, headers)
+                except ConnectionError as error:
+                    raise self._no_agent() from error
+                if status >= 400:
+                    said = b"".join([part async for part in wire]).decode(errors="replace").strip()
+                    raise AgentObjects(status, said or f"the agent answered {status}")
+            yield wire
 
     @asynccontextmanager
     async def _connected(self) -> AsyncGenerator[Connection, None]:
@@ -189,36 +193,43 @@ class _Wire:
         self._connection = connection
         self._path = socket_path
         self._seconds_max = seconds_max
-        self._h11 = h11.Connection(h11.CLIENT)
+        self._answer = Answer()
+        self._part = b""
 
     def soon_enough(self) -> AbstractContextManager[None]:
         """A deadline for what is awaited in the block. Raises AgentSilent."""
         return in_time(self._connection, self._path, self._seconds_max)
 
-    async def ask(self, method: str, target: str) -> int:
+    async def ask(self, method: str, target: str, headers: Iterable[tuple[str, str]]) -> int:
         """Send the request and wait for the head of the answer; its status. Raises ConnectionError where it cannot be
         sent."""
-        headers = [("host", "trikubelet"), ("connection", "close")]
-        asked = self._h11.send(h11.Request(method=method, target=target, headers=headers))
-        await self._connection.send_all((asked or b"") + (self._h11.send(h11.EndOfMessage()) or b""))
-        while not isinstance(event := await self._event(), h11.Response):
-            if not isinstance(event, h11.InformationalResponse):
-                raise NoAgent(f"what answers at {self._path} is no trikubelet")
-        return event.status_code
+        lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in (("host", _HOST), *headers))]
+        await self._connection.send_all("".join(f"{line}\r\n" for line in (*lines, "")).encode())
+        while not self._answer.status:
+            self._part = await self._receive()
+        return self._answer.status
+
+    def changed(self) -> Stream:
+        """The connection from where the agent changed the protocol. Raises NoAgent where it did not."""
+        if not self._answer.is_changed:
+            raise NoAgent(f"what answers at {self._path} is no trikubelet: it does not change the protocol")
+        return ReadEarly(self._connection, self._answer.after)
 
     def __aiter__(self) -> _Wire:
         return self
 
     async def __anext__(self) -> bytes:
-        event = await self._event()
-        if isinstance(event, h11.Data):
-            return bytes(event.data)
-        raise StopAsyncIteration
+        while not self._part and not self._answer.is_whole:
+            self._part = await self._receive()
+        if not self._part:
+            raise StopAsyncIteration
+        part, self._part = self._part, b""
+        return part
 
-    async def _event(self) -> object:
+    async def _receive(self) -> bytes:
         try:
-            while (event := self._h11.next_event()) is h11.NEED_DATA:
-                self._h11.receive_data(await self._connection.receive_some(_RECEIVE_BYTES))
-        except (h11.RemoteProtocolError, ConnectionError) as error:
+            return self._answer.feed(await self._connection.receive_some(_RECEIVE_BYTES))
+        except NotAnAnswer as error:
+            raise NoAgent(f"what answers at {self._path} is no trikubelet: {error}") from error
+        except (EOFError, ConnectionError) as error:
             raise NoAgent(f"the trikubelet at {self._path} went away in the middle of its answer") from error
-        return event

@@ -22,7 +22,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 
 
 class Stream(Protocol):
-    """What two ends that have agreed on a protocol need of a connection."""
+    """The part of a connection that two ends use once they have agreed on a protocol."""
 
     async def send_all(self, data: bytes) -> None:
         """Send. Raises ConnectionError, and TimeoutError where ``within`` says so."""
@@ -156,6 +156,23 @@ class Blocking:
     async def aclose(self) -> None:
         """See ``Connection``."""
         self._socket.close()
+
+
+class ReadEarly:
+    """Owns the bytes of a conversation that came with the answer before it; all else is the connection's."""
+
+    def __init__(self, connection: Connection, early: bytes) -> None:
+        self._early = early
+        self._connection = connection
+        self.send_all = connection.send_all
+        self.break_off = connection.break_off
+
+    async def receive_some(self, bytes_max: int) -> bytes:
+        """See ``Stream``."""
+        if not self._early:
+            return await self._connection.receive_some(bytes_max)
+        data, self._early = self._early[:bytes_max], self._early[bytes_max:]
+        return data
 
 
 def _peer(credentials: bytes) -> int:

@@ -7,8 +7,6 @@ next checkpoint, as it would for any other reason. The second is Python's own, f
 
 from __future__ import annotations
 
-import signal
-import threading
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from trikubelet.cli.failed import CommandFailed
@@ -24,7 +22,11 @@ Ts = TypeVarTuple("Ts")
 def run(work: Callable[[*Ts], Awaitable[T]], *arguments: *Ts) -> T:
     """Do it in Trio; what it returns. Raises what it raises, and KeyboardInterrupt where it was interrupted: what fails
     then fails because of that."""
-    import trio  # noqa: PLC0415 - some commands import this module and run in Trio only with some flags
+    # Some commands import this module and run in Trio only with some flags.
+    import signal  # noqa: PLC0415
+    import threading  # noqa: PLC0415
+
+    import trio  # noqa: PLC0415
 
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from trikubelet.cli.manifest_directory import names_in
 from trikubelet.cli.validate import load
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from trikubelet.core.manifest import Loaded
 
 
-@dataclass(frozen=True, slots=True)
-class KeptCopy:
+class KeptCopy(msgspec.Struct, frozen=True):
     """A kept version without a fault: its file, the name of the manifest it is a version of, its number, when it was
     kept, and its content."""
 

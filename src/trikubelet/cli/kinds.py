@@ -7,19 +7,16 @@ in those of ``describe``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from trikubelet.cli import asking
-from trikubelet.cli.describe.image import image_cells
 from trikubelet.cli.kind_names import KIND_NAMES
 from trikubelet.cli.options import DEFAULT_NAMESPACE
 from trikubelet.core.kubectl import event_row, node_row, pod_row
 from trikubelet.core.kubectl.fields import EVENT_FIELDS, NODE_FIELDS, POD_FIELDS
 from trikubelet.core.kubectl.words import NONE
-from trikubelet.core.object_users import users
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -34,8 +31,7 @@ FEW: Final = 3
 """Names that a cell lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True):
     """One thing. ``namespace`` is empty for what has none; ``cells`` are those of all columns, the wide ones last;
     ``aliases`` are other names it goes by; ``about`` is the object that it concerns or belongs to, as ``KIND/NAME``."""
 
@@ -53,8 +49,7 @@ class Listed:
         return (self.namespace, self.name, *self.aliases)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Kind:
+class Kind(msgspec.Struct, frozen=True, eq=False):
     """One kind of things. ``name`` is the one ``-o name`` prints, ``names`` are all that users may call it; ``wide``:
     columns that only ``-o wide`` shows; ``namespaced``: whether such a thing belongs to a namespace; ``fields``: what
     field selectors may name of one."""
@@ -65,7 +60,7 @@ class Kind:
     ask: Callable[[AgentClient], Awaitable[Sequence[Listed]]]
     wide: tuple[str, ...] = ()
     namespaced: bool = False
-    fields: Fields = field(default_factory=dict)
+    fields: Fields = msgspec.field(default_factory=dict)
 
 
 def listed_pod(pod: Pod) -> Listed:
@@ -98,6 +93,8 @@ async def _nodes(agent: AgentClient) -> Sequence[Listed]:
 
 
 async def _images(agent: AgentClient) -> Sequence[Listed]:
+    from trikubelet.cli.describe.image import image_cells  # noqa: PLC0415 - pods do not wait for it
+
     return [
         Listed(cells[2], cells, image, aliases=(f"{cells[0]}:{cells[1]}", image.id))
         for image in await asking.images(agent)
@@ -135,6 +132,8 @@ async def _secrets(agent: AgentClient) -> Sequence[Listed]:
 
 async def _objects(agent: AgentClient, kind: str) -> Sequence[Listed]:
     """The objects of one kind that manifests bring, with the pods that read them."""
+    from trikubelet.core.object_users import users  # noqa: PLC0415 - pods do not wait for it
+
     manifests, pods = await asking.manifests(agent), await asking.pods(agent)
     return [
         _listed_object(one, manifest.source, [*users(pods, one.kind, one.namespace, one.name)])

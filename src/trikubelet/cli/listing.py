@@ -11,7 +11,6 @@ A watch prints what changes with the tables that were begun, and objects one by 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -33,13 +32,12 @@ if TYPE_CHECKING:
     """What was found, kind by kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(msgspec.Struct, frozen=True):
     """How things are to be printed. ``with_namespaces``: tables have a column of namespaces; ``with_kinds``: names have
     their kind before them; ``sort_by``: a path as it was written, and what was read of it."""
 
     output: Output
-    labels: LabelColumns = field(default_factory=LabelColumns)
+    labels: LabelColumns = msgspec.field(default_factory=LabelColumns)
     with_namespaces: bool = False
     with_kinds: bool = False
     with_headings: bool = True

@@ -16,9 +16,10 @@ import os
 import shlex
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from trikubelet.cli.applied_record import read_record
 from trikubelet.cli.manifest_steps import BringBack, Kept, Put, Remove, Unchanged
@@ -44,8 +45,7 @@ LOCK_WAIT_SECONDS: Final = 0.1
 """Between two of them. Whoever has the lock reads a directory and writes a few files."""
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(msgspec.Struct, frozen=True):
     """A manifest that is to be applied: the file it came from, its text, what is in it."""
 
     path: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from trikubelet.cli.applied_record import RECORD_NAME, read_record
 from trikubelet.core.kept_copies import APPLIED_COPIES_MAX, copies_in, surplus
@@ -27,24 +28,21 @@ if TYPE_CHECKING:
     from trikubelet.core.kept_copies import Copy
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True):
     """Where the present file of a step is kept. ``by_hand``: ``apply`` did not write it."""
 
     path: Path
     by_hand: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Unchanged:
+class Unchanged(msgspec.Struct, frozen=True):
     """A manifest that is there already. ``names`` are the pods and objects that a step concerns."""
 
     path: Path
     names: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(msgspec.Struct, frozen=True):
     """``text`` is put at ``path``; ``before`` is where the present file is kept, if there is one."""
 
     path: Path
@@ -53,8 +51,7 @@ class Put:
     before: Kept | None
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(msgspec.Struct, frozen=True):
     """The file is renamed to its copy."""
 
     path: Path
@@ -62,8 +59,7 @@ class Remove:
     before: Kept
 
 
-@dataclass(frozen=True, slots=True)
-class BringBack:
+class BringBack(msgspec.Struct, frozen=True):
     """A kept version is renamed to ``path``, and what is there now is kept."""
 
     path: Path

@@ -13,8 +13,9 @@ below ``NARROW_WIDTH`` on a terminal, ``top`` on the whole screen at any width.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from trikubelet.cli.tables import Table
 from trikubelet.cli.terminal import in_a_cell
@@ -51,8 +52,7 @@ def table_for_terminal(headings: Sequence[str], *, show_headings: bool = True) -
     return Table(headings, show_headings=show_headings)
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
+class _Fit(msgspec.Struct, frozen=True):
     """How a table is narrowed: which columns are kept, and how many letters a name has room for."""
 
     kept: tuple[int, ...]

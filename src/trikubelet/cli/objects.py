@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentTypeError
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -27,8 +26,7 @@ CUSTOM: Final = "custom-columns"
 _FORMS: Final = (WIDE, NAME, JSON, YAML)
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(msgspec.Struct, frozen=True):
     """What was asked for; ``template`` of a JSONPath, ``columns`` of a table with custom columns."""
 
     form: str

@@ -10,8 +10,9 @@ its pod.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from trikubelet.cli import asking
 from trikubelet.cli.failed import CommandFailed, Misunderstood
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from trikubelet.core.selectors import FieldTerm, Selector
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """What is meant of one kind. Without ``names`` it is everything that fits; an empty ``namespace`` is any, and an
     empty ``about`` any object, else ``KIND/NAME``."""
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 import json
 import operator
 import re
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,8 +47,7 @@ class OutOfBounds(Exception):
     """A list is too short for the element that a template names, or has no such part."""
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
+class Path(msgspec.Struct, frozen=True):
     """A row of steps."""
 
     steps: tuple[Step, ...]
@@ -60,8 +60,7 @@ class Path:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(msgspec.Struct, frozen=True):
     """Parts that are rendered once for each value of a path."""
 
     over: Path

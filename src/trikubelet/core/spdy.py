@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,8 +76,7 @@ class NotSpdy(ValueError):
     """What came is no SPDY/3.1; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class SynStream:
+class SynStream(msgspec.Struct, frozen=True):
     """Opens a stream; ``ends``: its opener has nothing to say on it."""
 
     stream_id: int
@@ -84,15 +84,13 @@ class SynStream:
     ends: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SynReply:
+class SynReply(msgspec.Struct, frozen=True):
     """Accepts a stream."""
 
     stream_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(msgspec.Struct, frozen=True):
     """Some bytes of a stream; ``ends``: its sender has no more."""
 
     stream_id: int
@@ -100,30 +98,26 @@ class Data:
     ends: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Rst:
+class Rst(msgspec.Struct, frozen=True):
     """Ends a stream in both directions, at once."""
 
     stream_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ping:
+class Ping(msgspec.Struct, frozen=True):
     """Wants the same frame back, from the side that did not begin it: a client's numbers are odd."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class GoAway:
+class GoAway(msgspec.Struct, frozen=True):
     """There will be no new streams."""
 
 
 Frame = SynStream | SynReply | Data | Rst | Ping | GoAway
 
 
-@dataclass(slots=True)
-class _Under:
+class _Under(msgspec.Struct):
     """The DATA frame under way."""
 
     stream_id: int
@@ -131,13 +125,12 @@ class _Under:
     left: int
 
 
-@dataclass(slots=True)
-class FrameReader:
+class FrameReader(msgspec.Struct):
     """Owns where in its frames the other end is. Frames of kinds that say nothing to us are left out."""
 
-    _held: bytearray = field(default_factory=bytearray)
+    _held: bytearray = msgspec.field(default_factory=bytearray)
     _under: _Under | None = None
-    _unpacker: zlib._Decompress = field(default_factory=lambda: zlib.decompressobj(zdict=DICTIONARY))
+    _unpacker: zlib._Decompress = msgspec.field(default_factory=lambda: zlib.decompressobj(zdict=DICTIONARY))
 
     def feed(self, data: bytes | bytearray) -> list[Frame]:
         """What the next bytes bring, in order; DATA is forwarded as it comes. Raises NotSpdy; nothing can be read after
@@ -227,8 +220,7 @@ class Passed(NamedTuple):
     pings: list[int]
 
 
-@dataclass(slots=True)
-class WholeFrames:
+class WholeFrames(msgspec.Struct):
     """Owns where in its frames the other end is, of bytes that are forwarded unread, in whole frames: of a DATA frame
     that has come in part, that part is one. So whoever forwards them can say something of his own after each."""
 

@@ -8,7 +8,6 @@ it (log, ``get pods``, ``describe``, ``validate``, the last words of a failed st
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,6 +52,8 @@ def nearest(name: str, known: Iterable[str], mark: str = "") -> str:
     """The remedy for a misspelt ``name``: ``did you mean "x"?``, or empty when nothing known is near it. ``mark`` is
     what stands before all of them, and makes none nearer: a flag's dashes. Among more than NEAR_ONES_MAX none is looked
     for: it takes 5 us each, and a manifest may have ten thousand names misspelt beside two thousand volumes."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
     by_lower = {word.lower(): word for word in known}
     if len(by_lower) > NEAR_ONES_MAX:
         return ""

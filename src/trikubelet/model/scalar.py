@@ -6,8 +6,9 @@ as 1m30s")]``; ``core.structure`` then reads the written form, keeps what ``pars
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 _INT32: Final = 2**31
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(msgspec.Struct, frozen=True):
     """The written form of a scalar.
 
     ``parse`` turns what was written into the value kept and raises ValueError, with a sentence for the operator, for

@@ -69,7 +69,7 @@ async def test_a_question_to_the_agent_loads_no_event_loop_and_nothing_of_an_age
 
 @pytest.mark.parametrize("verb", ["exec", "attach", "cp"])
 def test_a_conversation_with_a_container_takes_no_event_loop_either(verb: str) -> None:
-    script = f"import sys, trikubelet.cli.commands.{verb}, trikubelet.cli.spdy_client; print([*sys.modules])"
+    script = f"import sys, trikubelet.cli.commands.{verb}; print([*sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert [] == [name for name in HEAVY if f"'{name}'" in done.stdout]

@@ -373,7 +373,7 @@ async def exit_code(process: RemoteProcess) -> int:
 
 
 def no_output(_: bytes) -> None:
-    """What is not wanted."""
+    """Drop what a process writes."""
 
 
 SUCCESS = spdy.data(1, b'{"status":"Success"}', ends=True)

@@ -150,7 +150,7 @@ class _Beside(Generic[T]):
             raise self._failed
 
     def returned(self) -> T:
-        """What it returned, once it has. Raises what it raised."""
+        """Wait until it has ended; its result. Raises what it raised."""
         self.wait()
         return self._returned[0]
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from trikubelet.cli import asking, blocking, interruptible
 from trikubelet.cli.failed import CommandFailed, Misunderstood
@@ -62,8 +63,7 @@ def _style(args: argparse.Namespace, *, with_kinds: bool) -> Style:
     return Style(args.output, labels, args.all_namespaces, with_kinds, not args.no_headers, args.sort_by)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What there is of one kind: everything, the things that are meant, and an error for each name that is missing."""
 
     wanted: Wanted

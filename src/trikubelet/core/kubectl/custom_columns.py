@@ -7,8 +7,9 @@ that is not there is ``<none>``. Pure: plain data in, text out.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from trikubelet.core.jsonpath import parse_relaxed
 from trikubelet.core.kubectl.words import NONE
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from trikubelet.core.jsonpath import Path
 
 
-@dataclass(frozen=True, slots=True)
-class CustomColumn:
+class CustomColumn(msgspec.Struct, frozen=True):
     """A heading, and where the values below it are in each thing."""
 
     heading: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from trikubelet.core.kubectl.words import NONE
 
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
 ALL_HEADING: Final = "LABELS"
 
 
-@dataclass(frozen=True, slots=True)
-class LabelColumns:
+class LabelColumns(msgspec.Struct, frozen=True):
     """Which labels a table shows behind its other columns. ``names``: those with a column of their own; ``with_all``:
     whether there is a column for all labels."""
 

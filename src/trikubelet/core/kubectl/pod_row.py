@@ -7,8 +7,9 @@ the commands give it API objects and the time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from trikubelet.core.kubectl.words import NONE, since
 
@@ -21,8 +22,7 @@ COLUMNS = ("NAME", "READY", "STATUS", "RESTARTS", "AGE")
 WIDE_COLUMNS = ("IP", "NODE", "NOMINATED NODE", "READINESS GATES")
 
 
-@dataclass(frozen=True, slots=True)
-class PodRow:
+class PodRow(msgspec.Struct, frozen=True):
     """What a table shows of one pod, as text. ``ready`` is ``1/2``; ``restarts`` may name the age of the last one."""
 
     namespace: str
@@ -61,8 +61,7 @@ def pod_row(pod: Pod, now_ns: int) -> PodRow:
     )
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(msgspec.Struct):
     """What counting through the containers adds up to."""
 
     total: int
