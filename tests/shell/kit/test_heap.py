@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import weakref
 from typing import TYPE_CHECKING
 
@@ -67,3 +68,62 @@ async def test_what_is_new_is_looked_through_while_it_is_much_and_everything_onc
         await heap.look_after_heap()
 
     assert expected == looks
+
+
+MIB = 1 << 20
+
+
+class Process:
+    """A process of a resident size, of which a trim frees some. ``trims``: when there was one, in seconds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.resident = 60 * MIB
+        self.free = 0
+        self.trims: list[float] = []
+        monkeypatch.setattr(heap, "resident_bytes", lambda: self.resident)
+        monkeypatch.setattr(heap, "give_back", self._give_back)
+        monkeypatch.setattr(gc, "get_count", lambda: (0, 0, 0))
+
+    def _give_back(self) -> None:
+        self.trims.append(trio.current_time())
+        self.resident -= self.free
+        self.free = 0
+
+
+async def test_a_process_that_has_grown_gives_free_pages_back_within_a_minute(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
+) -> None:
+    process = Process(monkeypatch)
+    nursery.start_soon(heap.look_after_heap)
+    await trio.sleep(600)
+    assert [] == process.trims
+
+    process.resident += 27 * MIB
+    process.free = 20 * MIB
+    await trio.sleep(61)
+    assert 1 == len(process.trims)
+
+    await trio.sleep(3600)
+    assert 1 == len(process.trims)  # the rest is less than what counts as grown
+
+
+async def test_a_process_is_trimmed_more_rarely_while_its_memory_is_in_use(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
+) -> None:
+    process = Process(monkeypatch)
+    nursery.start_soon(heap.look_after_heap)
+    await trio.sleep(90)
+    process.resident += 100 * MIB
+    await trio.sleep(3600 * 4)
+
+    gaps = [later - earlier for earlier, later in itertools.pairwise(process.trims)]
+    assert [120, 240, 480, 960, 960] == gaps[:5]
+    process.free = 90 * MIB
+    await trio.sleep(heap.TRIM_SECONDS_MAX + 1)
+    assert 70 * MIB == process.resident
+
+
+def test_pages_are_given_back_to_the_kernel_of_this_machine() -> None:
+    assert heap.resident_bytes() > MIB
+    heap.give_back()
+    assert heap.resident_bytes() > MIB
