@@ -184,13 +184,13 @@ def test_free_space_that_shrinks_fast_is_noticed(expected: bool, before: int, fr
     ("expected", "log_bytes", "plain"),
     [
         pytest.param(set(), 1000, {}, id="none is there"),
-        pytest.param(set(), 1000, {OLD: 1000, NEW: 1000}, id="all fit"),
-        pytest.param({OLD}, 1000, {OLD: 1001, NEW: 1000}, id="the older one does not"),
-        pytest.param({OLD, NEW}, 1000, {OLD: 1000, NEW: 2001}, id="both do not"),
-        pytest.param({OLD, NEW}, 3001, {OLD: 1, NEW: 1}, id="the log alone takes all"),
+        pytest.param(set(), 2000, {OLD: 2000, NEW: 2000}, id="all fit"),
+        pytest.param({OLD}, 2000, {OLD: 2001, NEW: 2000}, id="the older one does not"),
+        pytest.param({OLD, NEW}, 2000, {OLD: 1000, NEW: 4001}, id="both do not"),
+        pytest.param({OLD, NEW}, 6001, {OLD: 1, NEW: 1}, id="the log alone takes all"),
     ],
 )
-def test_plain_parts_have_the_room_that_all_files_of_a_log_may_have(
+def test_plain_parts_have_twice_the_room_that_all_files_of_a_log_may_have(
     expected: set[str], log_bytes: int, plain: dict[str, int]
 ) -> None:
     assert expected == beyond_room(plain, log_bytes, RULES)

@@ -110,9 +110,9 @@ def is_filling(before: SizeAt | None, now: SizeAt) -> bool:
 
 def beyond_room(plain: Mapping[str, int], log_bytes: int, rules: RotationRules) -> frozenset[str]:
     """The parts that go, although there may be more files: the oldest of the ``plain`` ones, by their sizes, that do
-    not fit into what all files of a log may have, next to the ``log_bytes`` of the newest. A log that is written faster
-    than it can be compressed would fill the disk with them."""
-    room, gone = rules.size_bytes * rules.files_max - log_bytes, set[str]()
+    not fit into twice what all files of a log may have, next to the ``log_bytes`` of the newest. A log that is written
+    faster than it can be compressed would fill the disk with them."""
+    room, gone = 2 * rules.size_bytes * rules.files_max - log_bytes, set[str]()
     for part in sorted(plain, reverse=True):
         room -= plain[part]
         if room < 0:
