@@ -9,6 +9,7 @@ import pytest
 from trikubelet.core import doctor
 from trikubelet.core.doctor import RIGHTS, SYSCTLS, Disk, Finding, PodNetwork, Renewal, Right, Severity
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
+from trikubelet.core.unknown_pods import UnknownOnRuntime
 from trikubelet.model.certificates import Certificate
 from trikubelet.model.faults import Fault
 from trikubelet.model.runtime import RuntimeCondition, RuntimeInfo
@@ -278,9 +279,14 @@ def test_each_fault_of_a_manifest_is_an_error_with_its_place_and_its_remedy() ->
     assert second.remedy
 
 
-def test_running_pods_that_the_root_directory_lacks_are_a_warning() -> None:
-    assert [(GOOD, "all that run are this root directory's")] == told(doctor.judge_unknown_pods([]))
+def test_pods_that_the_root_directory_lacks_are_a_warning_whether_they_run_or_have_ended() -> None:
+    good = "all on the container runtime are this root directory's"
+    assert [(GOOD, good)] == told(doctor.judge_unknown_pods(UnknownOnRuntime()))
 
-    ((severity, found),) = told(doctor.judge_unknown_pods([("default", "web")]))
+    ((severity, found),) = told(doctor.judge_unknown_pods(UnknownOnRuntime([("default", "web")], ended=2)))
     assert WARNING is severity
-    assert "default/web" in found
+    assert "1 unknown pod runs on the container runtime: default/web; 2 more have ended. " in found
+
+    (finding,) = doctor.judge_unknown_pods(UnknownOnRuntime(ended=2))
+    assert WARNING is finding.severity
+    assert "remove them with --end-unknown-pods or trikubelet reset" in finding.remedy

@@ -66,7 +66,13 @@ def build_upkeep(parts: SharedParts, workers: PodWorkers, desired: DesiredPods, 
         bounds=bounds,
     )
     unknown_pods = UnknownPods(
-        workers=workers, runtime_pods=parts.pleg, files=ports.files, events=events, node=this_node, bounds=bounds
+        workers=workers,
+        runtime_pods=parts.pleg,
+        files=ports.files,
+        events=events,
+        node=this_node,
+        bounds=bounds,
+        means=rules.unknown_pods_means,
     )
     return Upkeep(
         orphan_cleanup=OrphanedPodCleanup(

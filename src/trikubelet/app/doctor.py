@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import trio
 
 from trikubelet.app.endpoint import EMBEDDED, INSIDE
-from trikubelet.app.runtime_questions import asked, names_of_unknown, running_pods
+from trikubelet.app.runtime_questions import asked, listed_pods, unknown_of
 from trikubelet.app.settings import KUBECTL_ADDRESS
 from trikubelet.core import compiled, doctor
 from trikubelet.core.doctor import Renewal
@@ -141,12 +141,12 @@ async def _info_and_network(runtime: CriRuntime) -> tuple[RuntimeInfo, NetworkSe
 
 async def _unknown_pods(threads: ThreadPool, settings: Settings) -> Sequence[Finding]:
     try:
-        running = await asked(settings.runtime.endpoint, running_pods)
+        listed = await asked(settings.runtime.endpoint, listed_pods)
     except (OSError, RuntimeCallError):  # which the runtime's check reports
         return ()
 
     def look() -> Iterator[Finding]:
-        return doctor.judge_unknown_pods(names_of_unknown(running, settings.root_dir))
+        return doctor.judge_unknown_pods(unknown_of(listed, settings.root_dir))
 
     return await _in_thread(threads, look)
 

@@ -21,6 +21,7 @@ from trikubelet.core.eviction import EvictionRules
 from trikubelet.core.image_garbage import ImageRules
 from trikubelet.core.log_rotation import RotationRules
 from trikubelet.core.merge import PodUpdate
+from trikubelet.core.unknown_pods import MEANS
 from trikubelet.images.puller import Puller, PullRules
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.slot import Slot
@@ -106,7 +107,8 @@ class Ports:
 class Rules:
     """The configuration about pods. ``node_hosts``: the node's own hosts file, for host-network pods; ``logs``: when
     their logs are rotated, None for never; ``shutdown``: in which order pods end before the machine does;
-    ``ends_unknown_pods``: end orphans that the root directory does not know, too."""
+    ``ends_unknown_pods``: end orphans that the root directory does not know, too; ``unknown_pods_means``: how an
+    operator has them ended."""
 
     bounds: Bounds
     backoff: BackoffLimits
@@ -117,6 +119,7 @@ class Rules:
     shutdown: Sequence[ShutdownGroup] = ()
     node_hosts: str = ""
     ends_unknown_pods: bool = False
+    unknown_pods_means: str = MEANS
 
 
 @dataclass(frozen=True, slots=True)

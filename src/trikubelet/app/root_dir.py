@@ -98,8 +98,8 @@ def _refuse(root_dir: Path, known: str, ours: str) -> None:
         # Once it is recorded that the pods are on a real runtime they cannot come back, so a mistyped one must not be.
         if problem := why_silent(ours):
             raise StartFailed(
-                f"cannot move the pods in {root_dir} from the container runtime {known}: "
-                f"{connect_failure(socket_path(ours), problem)} (start {ours}, or give "
+                f"cannot move the pods in {root_dir} from the container runtime {known} to {ours}: "
+                f"{connect_failure(socket_path(ours), problem)} (start that one, or give "
                 f"--container-runtime-endpoint={known} or another --root-dir)"
             )
         return

@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import trio
 
 from trikubelet.core.relist import Relist
+from trikubelet.core.unknown_pods import UnknownOnRuntime
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.endpoint import socket_path
 from trikubelet.cri.runtime import CriRuntime
+from trikubelet.host.pod_directories import REMOVED_PODS
 from trikubelet.host.uid_files import UNKNOWN_PODS, read_uids
 from trikubelet.kit.unix_socket import connect_unix
 from trikubelet.model.runtime_errors import RuntimeUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from trikubelet.core.relist import PodRecord
+    from trikubelet.ports import Runtime
 
 T = TypeVar("T")
 
@@ -40,17 +42,20 @@ async def asked(endpoint: str, question: Callable[[CriRuntime], Awaitable[T]]) -
             raise RuntimeUnavailable(channel.statistics().last_error or "no answer") from error
 
 
-async def running_pods(runtime: CriRuntime) -> Sequence[PodRecord]:
-    """The pods that run on it. Raises RuntimeCallError."""
+async def listed_pods(runtime: Runtime) -> Relist:
+    """Return all pods of the runtime. Raises RuntimeCallError."""
     listed = Relist()
     listed.take(await runtime.list_sandboxes(), await runtime.list_containers())
-    return listed.running()
+    return listed
 
 
-def names_of_unknown(running: Iterable[PodRecord], root_dir: Path) -> list[tuple[str, str]]:
-    """The namespaces and names of the pods that a root directory does not know. Call this after the runtime has listed
-    its pods, because a pod's directory is made before its sandbox. Raises OSError."""
+def unknown_of(listed: Relist, root_dir: Path) -> UnknownOnRuntime:
+    """Return the listed pods that a root directory does not know. Call this after the runtime has listed them, because
+    a pod's directory is made before its sandbox. Raises OSError."""
     pods = root_dir / "pods"
     known = set(os.listdir(pods)) if pods.is_dir() else set()
     known -= read_uids(root_dir / UNKNOWN_PODS)
-    return [(one.namespace, one.name) for one in running if one.uid not in known]
+    known |= read_uids(root_dir / REMOVED_PODS)
+    unknown = [one for one in listed.pods() if one.uid not in known]
+    running = [(one.namespace, one.name) for one in unknown if listed.is_running(one.uid)]
+    return UnknownOnRuntime(running, ended=len(unknown) - len(running))

@@ -26,6 +26,7 @@ from trikubelet.core.configuration import Decoding, Effective, as_written, combi
 from trikubelet.core.document import Document, parse_documents
 from trikubelet.core.node_addresses import ANY_IPV4, ANY_IPV6, node_ip_problem, node_ips_problem
 from trikubelet.core.node_status.own_labels import label_faults
+from trikubelet.core.unknown_pods import MEANS
 from trikubelet.kit.named_file import read_named
 from trikubelet.model.duration import format_duration, parse_span
 from trikubelet.model.errors import StartFailed
@@ -77,8 +78,8 @@ class Settings:
 
     ``runtime`` is the container runtime to use and why, ``runtime_message_bytes_max`` how long its replies may be,
     ``embedded_stop_seconds`` how long pods of the embedded one may take to end when the agent stops; 0: no time,
-    ``ends_unknown_pods``: also orphans that the root directory does not know end; ``shares_runtime``: the agent starts
-    beside another one,
+    ``ends_unknown_pods``: also orphans that the root directory does not know end, ``unknown_pods_means``: how an
+    operator has them ended; ``shares_runtime``: the agent starts beside another one,
     ``image_endpoint`` what was configured, or empty.
     ``node_ips`` are the addresses of ``--node-ip``, ``node_ip_family`` is ``0.0.0.0`` or ``::`` where it names that, or
     empty.
@@ -100,6 +101,7 @@ class Settings:
     runtime_message_bytes_max: int
     embedded_stop_seconds: int
     ends_unknown_pods: bool
+    unknown_pods_means: str
     shares_runtime: bool
     image_endpoint: str
     root_dir: Path
@@ -244,6 +246,7 @@ def _settings(
         runtime_message_bytes_max=flags.runtime_message_mib * 2**20,
         embedded_stop_seconds=_stop_seconds(flags.embedded_stop_grace_period),
         ends_unknown_pods=flags.end_unknown_pods,
+        unknown_pods_means=MEANS,
         shares_runtime=flags.share_runtime,
         image_endpoint=configuration.image_service_endpoint,
         root_dir=places.root_dir,

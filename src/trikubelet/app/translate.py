@@ -69,6 +69,7 @@ def rules_of(settings: Settings, bounds: Bounds) -> Rules:
         images=_images(settings.configuration),
         shutdown=shutdown_groups(settings.configuration),
         ends_unknown_pods=settings.ends_unknown_pods or settings.runtime.inside,
+        unknown_pods_means=settings.unknown_pods_means,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -12,39 +13,64 @@ UNKNOWN_PODS: Final = "UnknownPodsRunning"
 END_UNKNOWN_PODS: Final = "--end-unknown-pods"
 NAMED_MAX: Final = 10
 
+MEANS: Final = f"{END_UNKNOWN_PODS} or trikubelet reset"
+"""How an operator ends such pods and removes what they left."""
+REMEDY: Final = f"end them with {MEANS}"
 
-REMEDY: Final = f"end them with {END_UNKNOWN_PODS} or trikubelet reset"
+
+@dataclass(frozen=True, slots=True)
+class UnknownOnRuntime:
+    """The unknown pods that a runtime has. ``running``: the namespaces and names of those that run; ``ended``: the
+    number of those that only left sandboxes or containers."""
+
+    running: Sequence[tuple[str, str]] = ()
+    ended: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.running or self.ended)
 
 
 def waits_for_unknown(namespace: str, name: str, uid: str) -> str:
     """Return why a static pod waits for an unknown pod of its name, with what to do."""
     return (
         f"pod {namespace}/{name} with the UID {uid} runs under its name and belongs to another node agent or to an "
-        f"earlier root directory (end that with {END_UNKNOWN_PODS} or trikubelet reset)"
+        f"earlier root directory (end that with {MEANS})"
     )
 
 
-def unknown_pods_message(names: Sequence[tuple[str, str]]) -> str:
-    """Return the warning about running pods of another node agent, with what to do. ``names``: their namespaces and
-    names, at least one."""
-    return f"{unknown_pods_found(names)} ({REMEDY})"
+def unknown_pods_message(unknown: UnknownOnRuntime, means: str = MEANS) -> str:
+    """Return the warning about another node agent's pods, of which there is one at least, with what to do."""
+    return f"{unknown_pods_found(unknown)} ({unknown_pods_remedy(unknown, means)})"
 
 
-def unknown_pods_found(names: Sequence[tuple[str, str]]) -> str:
-    """The same without what to do."""
-    return f"{_counted(names)}. They belong to another node agent or to an earlier root directory and are left alone"
+def unknown_pods_found(unknown: UnknownOnRuntime) -> str:
+    """Return the same without what to do."""
+    return f"{_counted(unknown)}. They belong to another node agent or to an earlier root directory and are left alone"
 
 
-def unknown_pods_end(names: Sequence[tuple[str, str]], remedy: str) -> str:
-    """Return the announcement that these pods end, too, and how they would not. ``names``: at least one."""
+def unknown_pods_remedy(unknown: UnknownOnRuntime, means: str = MEANS) -> str:
+    """Return how an operator gets rid of them."""
+    return f"{'end' if unknown.running else 'remove'} them with {means}"
+
+
+def unknown_pods_end(unknown: UnknownOnRuntime, remedy: str) -> str:
+    """Return the announcement that these pods, of which there is one at least, end and are removed too, and how they
+    would not."""
+    what = "end" if unknown.running else "are removed"
     return (
-        f"{_counted(names)}. They belong to another node agent or to an earlier root directory, and end, too ({remedy})"
+        f"{_counted(unknown)}. They belong to another node agent or to an earlier root directory, and {what}, too "
+        f"({remedy})"
     )
 
 
-def _counted(names: Sequence[tuple[str, str]]) -> str:
-    listed = ", ".join(f"{namespace}/{name}" for namespace, name in sorted(names)[:NAMED_MAX])
-    if (more := len(names) - NAMED_MAX) > 0:
+def _counted(unknown: UnknownOnRuntime) -> str:
+    running, ended = unknown.running, unknown.ended
+    if not running:
+        return f"{ended} unknown {'pod has' if ended == 1 else 'pods have'} ended on the container runtime"
+    listed = ", ".join(f"{namespace}/{name}" for namespace, name in sorted(running)[:NAMED_MAX])
+    if (more := len(running) - NAMED_MAX) > 0:
         listed += f" and {more} more"
-    pods = "1 pod runs" if len(names) == 1 else f"{len(names)} pods run"
-    return f"{pods} on the container runtime and not in this root directory: {listed}"
+    if ended:
+        listed += f"; {ended} more {'has' if ended == 1 else 'have'} ended"
+    runs = "pod runs" if len(running) == 1 else "pods run"
+    return f"{len(running)} unknown {runs} on the container runtime: {listed}"

@@ -86,7 +86,8 @@ def test_pods_of_the_embedded_runtime_stay_its_own_while_the_other_one_does_not_
     bind_to_runtime(tmp_path, "embedded:")
     _pod(tmp_path)
 
-    with pytest.raises(StartFailed, match=r"from the container runtime embedded:: no socket at /nowhere/c.sock.*start"):
+    moved = r"from the container runtime embedded: to unix:///nowhere/c.sock: no socket at .*start"
+    with pytest.raises(StartFailed, match=moved):
         bind_to_runtime(tmp_path, "unix:///nowhere/c.sock")
     bind_to_runtime(tmp_path, "embedded:")
 

@@ -19,7 +19,7 @@ from trikubelet.app import settings as settings_module
 from trikubelet.app.last_start import LastStart, record_start
 from trikubelet.app.lock import RootLock
 from trikubelet.app.paths import RUNTIME_RECORD, Places
-from trikubelet.app.runtime_questions import running_pods
+from trikubelet.app.runtime_questions import listed_pods
 from trikubelet.cli import asking
 from trikubelet.cli.commands import reset
 from trikubelet.cli.main import main
@@ -172,20 +172,24 @@ async def test_pods_that_the_root_directory_does_not_know_are_named_and_end_or_a
     async with trio.open_nursery() as nursery:
         await nursery.start(run_fake, Plan(pods=3), str(root / "fake.sock"))
         async with open_channel(f"unix://{root}/fake.sock") as channel:
-            first, *others = [one.uid for one in await running_pods(CriRuntime(channel))]
+            first, *others = [one.uid for one in (await listed_pods(CriRuntime(channel))).running()]
             if keeps_unknown:
                 (root / "pods" / first).mkdir()
             with trio.fail_after(60):
                 done = await trio.run_process(line, capture_stdout=True, capture_stderr=True, check=False)
-            left = [one.uid for one in await running_pods(CriRuntime(channel))]
+            left = [one.uid for one in (await listed_pods(CriRuntime(channel))).running()]
         nursery.cancel_scope.cancel()
 
     knows = f" that {root} knows" if keeps_unknown else ""
     expected = (0, f"every pod of unix://{root}/fake.sock{knows} has ended\n")
     assert expected == (done.returncode, done.stdout.decode()), done
     assert (others if keeps_unknown else []) == left
-    named = "3 pods run on the container runtime and not in this root directory: "
-    assert (named in done.stderr.decode()) is not keeps_unknown
+    named = "2 unknown pods run on the container runtime: " if keeps_unknown else "3 unknown pods run on the container "
+    said = done.stderr.decode()
+    assert named in said
+    remedy = "reset without --keep-unknown-pods" if keeps_unknown else "--keep-unknown-pods leaves them alone"
+    assert f"{remedy})\n" in said
+    assert "--end-unknown-pods" not in said
     assert (["another-agents"] if keeps_unknown else []) == os.listdir(root / "pods")
     assert 0 == main(["reset", f"--root-dir={root}"])  # there is nothing more to end
 
@@ -406,7 +410,7 @@ def test_what_does_not_end_in_time_is_named(root: Path) -> None:
     [
         (False, [], [], "", "unix:///r.sock does not answer"),
         (False, [], ["b"], "", "unix:///r.sock does not answer; pods b"),
-        (True, ["a"], ["b"], "it is down", "pods a, b; unix:///r.sock: it is down"),
+        (True, ["a"], ["b"], "it is down", "pods a, b; it is down (unix:///r.sock)"),
         (True, ["a"], [], "", "pods a"),
         (True, [], [], "", ""),
     ],

@@ -10,7 +10,7 @@ import trio
 
 from shell.pods.shellkit import Bench, phase, until
 from trikubelet.core.names import log_directory_name
-from trikubelet.core.unknown_pods import UNKNOWN_PODS, unknown_pods_message
+from trikubelet.core.unknown_pods import UNKNOWN_PODS, UnknownOnRuntime, unknown_pods_message
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_host import MemoryPodFiles
 
@@ -51,7 +51,7 @@ async def test_running_pod_of_another_root_directory_is_left_alone_and_reported_
         await trio.sleep(600)
 
         assert ["main", "ours"] == bench.running()
-        assert [unknown_pods_message([("default", "theirs")])] == reports(node)
+        assert [unknown_pods_message(UnknownOnRuntime([("default", "theirs")]))] == reports(node)
         assert 1 == sum("default/theirs" in one.getMessage() for one in caplog.records)
 
 
@@ -124,7 +124,7 @@ async def test_pod_of_a_stopped_kubelet_is_left_alone_at_every_start(autojump_cl
         async with bench.agent() as node:
             await trio.sleep(600)
             assert (["main"], {"uid-web"}) == (bench.running(), bench.pods_on_disk())
-            assert [unknown_pods_message([("default", "web")])] == reports(node)
+            assert [unknown_pods_message(UnknownOnRuntime([("default", "web")]))] == reports(node)
 
 
 async def test_directory_of_an_ended_pod_of_a_stopped_kubelet_stays(autojump_clock: MockClock) -> None:
@@ -161,16 +161,41 @@ async def test_note_of_removed_pods_is_read_also_where_all_pods_are_known(autoju
         await until(lambda: not bench.files.removed_pods(), 300)
 
 
-async def test_ended_containers_of_an_unknown_pod_stay(autojump_clock: MockClock) -> None:
+async def bench_with_an_ended_foreign_pod() -> Bench:
+    """A world in which the pod job of an agent with another root directory has ended."""
     bench = careful_bench()
     async with bench.agent(pod("job", ONCE, policy="Never")) as node:
         await until(lambda: phase(node, "uid-job") == "Succeeded")
     bench.files = MemoryPodFiles()
+    return bench
+
+
+def ended_reports(caplog: pytest.LogCaptureFixture) -> list[str]:
+    message = unknown_pods_message(UnknownOnRuntime(ended=1))
+    return [one.getMessage() for one in caplog.records if one.getMessage() == message]
+
+
+async def test_ended_containers_of_an_unknown_pod_stay_and_are_counted_in_the_log_once(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = await bench_with_an_ended_foreign_pod()
     before = (dict(bench.world.containers), set(bench.world.sandboxes))
     async with bench.agent() as node:
         await trio.sleep(600)
         await node.garbage.collect_unused()
         assert before == (dict(bench.world.containers), set(bench.world.sandboxes))
+        assert [] == reports(node)
+    assert 1 == len(ended_reports(caplog))
+
+
+async def test_ended_pod_that_is_wanted_here_is_not_counted_as_unknown(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = await bench_with_an_ended_foreign_pod()
+    async with bench.agent(pod("job", ONCE, policy="Never")) as node:
+        await until(lambda: phase(node, "uid-job") == "Succeeded")
+        await trio.sleep(600)
+    assert [] == ended_reports(caplog)
 
 
 async def test_ended_pod_without_a_directory_is_still_this_nodes(autojump_clock: MockClock) -> None:
@@ -220,8 +245,15 @@ async def test_nothing_is_an_orphan_while_the_root_directory_cannot_be_read(
 
 
 def test_message_names_ten_pods_and_counts_the_others() -> None:
-    message = unknown_pods_message([("default", f"p{n:02}") for n in range(12)])
+    message = unknown_pods_message(UnknownOnRuntime([("default", f"p{n:02}") for n in range(12)], ended=1))
 
-    assert message.startswith("12 pods run on the container runtime and not in this root directory: default/p00, ")
-    assert "default/p09 and 2 more. " in message
+    assert message.startswith("12 unknown pods run on the container runtime: default/p00, ")
+    assert "default/p09 and 2 more; 1 more has ended. " in message
     assert message.endswith("(end them with --end-unknown-pods or trikubelet reset)")
+
+
+def test_message_about_ended_pods_alone_counts_them() -> None:
+    message = unknown_pods_message(UnknownOnRuntime(ended=2))
+
+    assert message.startswith("2 unknown pods have ended on the container runtime. ")
+    assert message.endswith("(remove them with --end-unknown-pods or trikubelet reset)")

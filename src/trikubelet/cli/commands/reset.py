@@ -29,7 +29,7 @@ from trikubelet.app.lock import LOCK_NAME, RootInUse, RootLock
 from trikubelet.app.paths import RUNTIME_RECORD, START_RECORD, places_for
 from trikubelet.app.root_dir import has_pods, recorded_runtime
 from trikubelet.app.runtime_claim import RuntimeInUse, claimed_runtime
-from trikubelet.app.runtime_questions import asked, names_of_unknown, running_pods
+from trikubelet.app.runtime_questions import asked, listed_pods, unknown_of
 from trikubelet.app.supervise import reason_of
 from trikubelet.cli import asking
 from trikubelet.cli.failed import CommandFailed
@@ -157,6 +157,7 @@ def _of_nothing(settings: Settings, nothing: str, *, keeps_unknown: bool) -> Set
         manifest_url="",
         api_port=0,
         ends_unknown_pods=not keeps_unknown,
+        unknown_pods_means=f"trikubelet reset without {KEEP_UNKNOWN_PODS}",
     )
 
 
@@ -190,14 +191,15 @@ async def _end_all(settings: Settings, seconds_max: float) -> str:
 
 
 async def _name_unknown(settings: Settings, seconds_max: float) -> bool:
-    """Print which pods end that the root directory does not know. False if the runtime did not answer in time."""
+    """Print which pods end, too, although the root directory does not know them. False if the runtime did not answer in
+    time."""
     with trio.move_on_after(seconds_max):
         async for _ in Every(LOOK_SECONDS):
             with suppress(OSError, RuntimeCallError):  # it may be starting
-                running = await asked(settings.runtime.endpoint, running_pods)
-                if names := names_of_unknown(running, settings.root_dir):
+                listed = await asked(settings.runtime.endpoint, listed_pods)
+                if unknown := unknown_of(listed, settings.root_dir):
                     remedy = f"{KEEP_UNKNOWN_PODS} leaves them alone"
-                    print(f"trikubelet: {unknown_pods_end(names, remedy)}", file=sys.stderr, flush=True)
+                    print(f"trikubelet: {unknown_pods_end(unknown, remedy)}", file=sys.stderr, flush=True)
                 return True
     return False
 
@@ -220,5 +222,5 @@ def _left(agent: Agent, settings: Settings) -> str:
     elif not node.workers.known.has_looked:
         left.insert(0, f"{pods} has not been read")
     elif uids and (problem := node.runtime_state.unhealthy()):
-        left.append(f"{settings.runtime.endpoint}: {problem}")
+        left.append(f"{problem} ({settings.runtime.endpoint})")
     return "; ".join(left)
