@@ -100,7 +100,6 @@ class Housekeeping:
         undecodable = self._desired.undecodable
         self._workers.compare_with(desired, undecodable, all_known=not self._desired.invalid_manifests)
         await self._begin_with_new()
-        self._unknown.report_ended()
         orphans = [*self._orphans(), *under_uids]
         earlier = earlier_versions(orphans, self._desired)
         if self._may_be_wanted([orphan for orphan in orphans if orphan not in earlier]):

@@ -2,7 +2,6 @@
 
     start ─► the root directory's pods are read ─► an orphan of them is ended by housekeeping
                                                 └► another one runs on: a log line, an event of the node
-                                                   one that has ended keeps its containers: a log line
 
 Which pods are this node's is ``pods.known_uids``. An operator ends the others with ``--end-unknown-pods`` or
 ``trikubelet reset`` (docs/decisions/0041).
@@ -34,8 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class UnknownPods:
-    """Owns which unknown pods were reported last, so that each set of them is reported once,
-    whether the ended ones were, which pods of this node
+    """Owns which unknown pods were reported last, so that each set of them is reported once, which pods of this node
     have no directory any more and perhaps containers or logs, and which pods have one that another agent made."""
 
     def __init__(
@@ -59,7 +57,6 @@ class UnknownPods:
         self._node = node
         self._means = means
         self._reported: frozenset[str] = frozenset()
-        self._has_reported_ended = False
         self._disk_problem = ""
         self._has_read = False
         self._removed: set[str] = set()
@@ -127,21 +124,9 @@ class UnknownPods:
         unknown = [one for one in orphans if one.uid not in self._known]
         uids = frozenset(one.uid for one in unknown)
         if unknown and not uids <= self._reported:
-            message = self._message(UnknownOnRuntime([(one.namespace, one.name) for one in unknown]))
+            running = [(one.namespace, one.name) for one in unknown]
+            message = unknown_pods_message(UnknownOnRuntime(running), self._means)
             log.warning("%s", message)
             self._events.record(self._node, "Warning", UNKNOWN_PODS, message)
         self._reported = uids
         return [one for one in orphans if one.uid in self._known]
-
-    def report_ended(self) -> None:
-        """Log once how many unknown pods have ended. Call this once every wanted pod has a worker, because those are
-        known from then on."""
-        if self._has_reported_ended or not self._known.has_looked:
-            return
-        self._has_reported_ended = True
-        pods = self._runtime_pods
-        if ended := sum(uid not in self._known and not pods.is_running(uid) for uid in pods.uids()):
-            log.warning("%s", self._message(UnknownOnRuntime(ended=ended)))
-
-    def _message(self, unknown: UnknownOnRuntime) -> str:
-        return unknown_pods_message(unknown, self._means)

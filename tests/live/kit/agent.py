@@ -207,9 +207,10 @@ class Agent:
         line = [*self.program, *words[:own], f"--root-dir={self.root}", *words[own:]]
         return subprocess.run(line, capture_output=True, text=True, timeout=90, check=False)
 
-    def reset(self) -> subprocess.CompletedProcess[str]:
-        """`trikubelet reset` with the agent's own flags, where the agent would run."""
-        line = [*self.program, "reset", f"--root-dir={self.root}", "--", f"--config={self._configuration}", *self.words]
+    def reset(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """`trikubelet reset` with the agent's own flags, where the agent would run. ``words``: its own flags."""
+        own = ["reset", f"--root-dir={self.root}", *words]
+        line = [*self.program, *own, "--", f"--config={self._configuration}", *self.words]
         return subprocess.run(self.containerd.inside(line), capture_output=True, text=True, timeout=120, check=False)
 
     def story(self) -> str:

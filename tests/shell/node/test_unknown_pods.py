@@ -161,41 +161,16 @@ async def test_note_of_removed_pods_is_read_also_where_all_pods_are_known(autoju
         await until(lambda: not bench.files.removed_pods(), 300)
 
 
-async def bench_with_an_ended_foreign_pod() -> Bench:
-    """A world in which the pod job of an agent with another root directory has ended."""
+async def test_ended_containers_of_an_unknown_pod_stay(autojump_clock: MockClock) -> None:
     bench = careful_bench()
     async with bench.agent(pod("job", ONCE, policy="Never")) as node:
         await until(lambda: phase(node, "uid-job") == "Succeeded")
     bench.files = MemoryPodFiles()
-    return bench
-
-
-def ended_reports(caplog: pytest.LogCaptureFixture) -> list[str]:
-    message = unknown_pods_message(UnknownOnRuntime(ended=1))
-    return [one.getMessage() for one in caplog.records if one.getMessage() == message]
-
-
-async def test_ended_containers_of_an_unknown_pod_stay_and_are_counted_in_the_log_once(
-    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    bench = await bench_with_an_ended_foreign_pod()
     before = (dict(bench.world.containers), set(bench.world.sandboxes))
     async with bench.agent() as node:
         await trio.sleep(600)
         await node.garbage.collect_unused()
         assert before == (dict(bench.world.containers), set(bench.world.sandboxes))
-        assert [] == reports(node)
-    assert 1 == len(ended_reports(caplog))
-
-
-async def test_ended_pod_that_is_wanted_here_is_not_counted_as_unknown(
-    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    bench = await bench_with_an_ended_foreign_pod()
-    async with bench.agent(pod("job", ONCE, policy="Never")) as node:
-        await until(lambda: phase(node, "uid-job") == "Succeeded")
-        await trio.sleep(600)
-    assert [] == ended_reports(caplog)
 
 
 async def test_ended_pod_without_a_directory_is_still_this_nodes(autojump_clock: MockClock) -> None:
