@@ -27,6 +27,7 @@ from trikubelet.app.in_process_runtime import start_in_process
 from trikubelet.app.kernel import confirm_kernel
 from trikubelet.app.machine_ports import machine_ports
 from trikubelet.app.node import build_node, run_node, run_pressure
+from trikubelet.app.part_cgroups import keep_part_cgroups, named_parts
 from trikubelet.app.paths import make_run_dir
 from trikubelet.app.release import chosen_release, reported_version
 from trikubelet.app.report import Reporter
@@ -43,6 +44,7 @@ from trikubelet.host.addresses import HostAddresses, SimulatedAddresses
 from trikubelet.host.clock import SystemClock
 from trikubelet.host.gauges import HostGauges
 from trikubelet.host.node import read_node
+from trikubelet.host.part_cgroups import PartCgroups
 from trikubelet.host.subordinate_ids import read_subordinate_ids
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.node.addresses import NodeAddresses
@@ -55,7 +57,7 @@ from trikubelet.server.node_view import SOCKET_NAME
 from trikubelet.server.streams import Streams
 from trikubelet.stats.disks import Disks
 from trikubelet.stats.file_systems import FileSystems
-from trikubelet.stats.provider import StatsProvider
+from trikubelet.stats.provider import AGENT_PART, MISC_PART, StatsProvider
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -168,6 +170,8 @@ async def run(
         )
         await services.start("addresses of the node", agent.addresses.run)
         await services.start("measuring of disks", agent.disks.run)
+        if reading is None:  # a simulated node moves no processes
+            await _start_part_cgroups(services, settings)
         if agent.member is not None:
             await services.start("membership of the cluster", agent.member.run)
         await _start_health(services, settings, agent)
@@ -269,8 +273,9 @@ def _join(
         clock=clock,
         believed_seconds=believed_seconds,
     )
+    file_systems = FileSystems(gauges, settings.root_dir)
     stats = StatsProvider(
-        runtime, images, gauges, disks, FileSystems(gauges, settings.root_dir), node.cache, view.pods, facts
+        runtime, images, gauges, disks, file_systems, node.cache, view.pods, facts, named_parts(settings)
     )
     return Agent(node, sources, runtime, view, checks, addresses, notes, stats, disks, version, member)
 
@@ -326,6 +331,14 @@ async def _start_tracing(services: Services, settings: Settings) -> Spans | None
     traces = open_tracing(settings.configuration.tracing, settings.node_name)
     await services.start("tracing", traces.run)
     return traces
+
+
+async def _start_part_cgroups(services: Services, settings: Settings) -> None:
+    """Keep processes in the cgroups of the node's parts, where any are named."""
+    parts = named_parts(settings)
+    if parts.keys() & {AGENT_PART, MISC_PART}:
+        threads = ThreadPool("cgroups of the node's parts", 1)
+        await services.start("cgroups of the node's parts", partial(keep_part_cgroups, parts, PartCgroups(), threads))
 
 
 async def _start_api(services: Services, settings: Settings, agent: Agent, clock: Clock, spans: Spans | None) -> None:

@@ -101,6 +101,12 @@ def _own() -> list[Flag]:
             "imageServiceEndpoint",
         ),
         Flag(
+            "runtime-cgroups",
+            t,
+            g.RUNTIME,
+            "cgroup of the container runtime, as /system.slice/containerd.service; /stats/summary shows what it uses",
+        ),
+        Flag(
             "runtime-request-timeout",
             Form.DURATION,
             g.RUNTIME,
@@ -285,7 +291,6 @@ maximum-dead-containers-per-container INT
 minimum-container-ttl-duration DURATION
 pod-infra-container-image TEXT
 register-schedulable BOOL
-runtime-cgroups TEXT
 """
 
 

@@ -45,6 +45,7 @@ class AgentFlags:
     node_labels: Mapping[str, str] = field(default_factory=dict)
     cloud_provider: str = ""
     kubectl_port: int = 0
+    runtime_cgroups: str = ""
     runtime_message_mib: int = 16
     embedded_stop_grace_period: str = "30s"
     end_unknown_pods: bool = False

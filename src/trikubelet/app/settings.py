@@ -76,7 +76,8 @@ class Surroundings:
 class Settings:
     """The agent's settings, from start to end.
 
-    ``runtime`` is the container runtime to use and why, ``runtime_message_bytes_max`` how long its replies may be,
+    ``runtime`` is the container runtime to use and why, ``runtime_cgroups`` the cgroup that its processes are in, or
+    empty, ``runtime_message_bytes_max`` how long its replies may be,
     ``embedded_stop_seconds`` how long pods of the embedded one may take to end when the agent stops; 0: no time,
     ``ends_unknown_pods``: also orphans that the root directory does not know end, ``unknown_pods_means``: how an
     operator has them ended; ``shares_runtime``: the agent starts beside another one,
@@ -98,6 +99,7 @@ class Settings:
     kubeconfig: str
     bootstrap_kubeconfig: str
     runtime: EndpointChoice
+    runtime_cgroups: str
     runtime_message_bytes_max: int
     embedded_stop_seconds: int
     ends_unknown_pods: bool
@@ -243,6 +245,7 @@ def _settings(
         kubeconfig=flags.kubeconfig and _absolute(flags.kubeconfig),
         bootstrap_kubeconfig=flags.bootstrap_kubeconfig and _absolute(flags.bootstrap_kubeconfig),
         runtime=runtime,
+        runtime_cgroups=flags.runtime_cgroups,
         runtime_message_bytes_max=flags.runtime_message_mib * 2**20,
         embedded_stop_seconds=_stop_seconds(flags.embedded_stop_grace_period),
         ends_unknown_pods=flags.end_unknown_pods,

@@ -277,7 +277,7 @@ class KernelPodCgroups:
             directory = tree
             for part in path.parts:
                 if self._hierarchies.version == 2:
-                    _hand_down(directory, self._hierarchies.of)
+                    hand_down(directory, self._hierarchies.of)
                 directory /= part
                 directory.mkdir(mode=0o755, exist_ok=True)
 
@@ -294,7 +294,7 @@ def _limits_swap(hierarchies: Hierarchies) -> bool:
     return any(any(tree.glob(name)) for name in names)
 
 
-def _hand_down(directory: Path, controllers: Iterable[str]) -> None:
+def hand_down(directory: Path, controllers: Iterable[str]) -> None:
     """Let the children of a v2 cgroup have controllers (cgroup-v2: "no internal processes", so none live here)."""
     file = directory / "cgroup.subtree_control"
     missing = [name for name in controllers if name not in file.read_text().split()]

@@ -54,7 +54,9 @@ SNAPSHOT_SECONDS: Final = 1.0
 RUNTIME_SECONDS_MAX: Final = 5.0
 THREADS_MAX: Final = 2
 AGENT_PART: Final = "kubelet"
-"""What upstream calls the agent among the node's parts."""
+RUNTIME_PART: Final = "runtime"
+MISC_PART: Final = "misc"
+"""What upstream calls the agent, the container runtime and the rest of the system among the node's parts."""
 
 
 class StatsProvider:
@@ -71,8 +73,10 @@ class StatsProvider:
         cache: PodCache,
         pods: Callable[[], Sequence[k8s.Pod]],
         facts: NodeFacts,
+        named_parts: Mapping[str, str],
     ) -> None:
-        """``pods``: those of the node, whether or not they run."""
+        """``pods``: those of the node, whether or not they run. ``named_parts``: cgroups of the node's parts by their
+        names, as they were configured."""
         self._runtime = runtime
         self._images = images
         self._gauges = gauges
@@ -82,6 +86,7 @@ class StatsProvider:
         self._pods = pods
         self._facts = facts
         self._parts = {AGENT_PART: own} if (own := gauges.own_cgroup()) != "/" else {}
+        self._parts.update(named_parts)
         if facts.cgroups_managed:
             self._parts[PODS] = spell(class_cgroup(GUARANTEED, facts.cgroup_root), facts.cgroup_driver)
         classes = (GUARANTEED, BURSTABLE, BEST_EFFORT) if facts.cgroups_managed else ()

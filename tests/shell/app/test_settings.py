@@ -9,6 +9,7 @@ import pytest
 
 from trikubelet.app.endpoint import DEFAULT, EMBEDDED
 from trikubelet.app.flags import parse_agent_flags
+from trikubelet.app.part_cgroups import named_parts
 from trikubelet.app.paths import make_run_dir, places_for
 from trikubelet.app.settings import Settings, Surroundings, load_settings
 from trikubelet.app.translate import rules_of
@@ -385,13 +386,22 @@ def test_what_can_be_no_configuration_is_reported_and_not_read_for_ever(tmp_path
 def test_settings_without_effect_are_one_warning_with_their_places(tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text(f"{HEAD}iptablesDropBit: 5\nlogging: {{verbosity: 2}}\n")
-    made = settings(f"--config={config}", "--runtime-cgroups=/x", "--oom-score-adj=-1")
+    made = settings(f"--config={config}", "--cloud-config=/x", "--oom-score-adj=-1")
 
     assert (
-        "These settings have no effect in this version of the agent: --runtime-cgroups, "
+        "These settings have no effect in this version of the agent: --cloud-config, "
         f"iptablesDropBit ({config}:3), oomScoreAdj (flag --oom-score-adj)",
     ) == made.warnings
     assert () == settings("--v=2").warnings
+
+
+def test_cgroups_of_the_nodes_parts_have_an_effect() -> None:
+    named = ("--runtime-cgroups=/r", "--kubelet-cgroups=/k", "--system-cgroups=/s", "--cgroup-root=/")
+    made = settings(*named)
+
+    assert {"runtime": "/r", "kubelet": "/k", "misc": "/s"} == named_parts(made)
+    assert () == made.warnings
+    assert {} == named_parts(settings("--v=2"))
 
 
 def test_an_unspecified_node_ip_leaves_the_choice_to_the_routes() -> None:

@@ -72,6 +72,8 @@ class Bench:
     seen: dict[str, PodObservation] = field(default_factory=lambda: {"u1": observed("app")})
     pods: list[k8s.Pod] = field(default_factory=lambda: [pod("app", meta={"uid": uid}) for uid in ("u1", "u2", "../x")])
 
+    named_parts: dict[str, str] = field(default_factory=dict)
+
     def get(self, uid: str) -> PodObservation:
         return self.seen.get(uid, PodObservation(uid))
 
@@ -89,7 +91,15 @@ class Bench:
             await nursery.start(disks.run)
             file_systems = FileSystems(self.gauges, Path("/root"))
             yield StatsProvider(
-                self.runtime, self.runtime, self.gauges, disks, file_systems, self, lambda: self.pods, self.facts
+                self.runtime,
+                self.runtime,
+                self.gauges,
+                disks,
+                file_systems,
+                self,
+                lambda: self.pods,
+                self.facts,
+                self.named_parts,
             )
             nursery.cancel_scope.cancel()
 
@@ -227,6 +237,18 @@ async def test_the_agents_own_cgroup_is_a_part_of_the_node() -> None:
         snapshot = await provider.snapshot(Depth.LOAD)
 
     assert {"kubelet": at_first(4, BOOTED_NS), "pods": at_first(7, BOOTED_NS)} == snapshot.node.parts
+
+
+async def test_parts_whose_cgroups_are_named_are_reported_where_these_exist() -> None:
+    bench = with_cgroups()
+    bench.gauges.own = "/system.slice/agent"
+    bench.named_parts = {"kubelet": "/kubelet", "runtime": "/system.slice/containerd.service", "misc": "/missing"}
+    bench.gauges.cgroups |= {"kubelet": usage(4), "system.slice/containerd.service": usage(5)}
+    async with bench.provider() as provider:
+        snapshot = await provider.snapshot(Depth.LOAD)
+
+    wanted = {"kubelet": 4, "runtime": 5, "pods": 7}
+    assert {name: at_first(scale, BOOTED_NS) for name, scale in wanted.items()} == snapshot.node.parts
 
 
 async def test_an_orphan_whose_uid_is_none_costs_the_others_nothing() -> None:

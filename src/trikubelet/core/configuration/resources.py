@@ -54,6 +54,11 @@ def problems(c: KubeletConfiguration) -> Problems:
         yield invalid("containerLogMaxSize", c.container_log_max_size, str(wrong))
     if c.system_cgroups and not c.cgroup_root:
         yield required("cgroupRoot", "systemCgroups needs it")
+    if c.system_cgroups and not c.system_cgroups.strip("/"):
+        yield invalid("systemCgroups", c.system_cgroups, "must not be the root cgroup, from which processes are moved")
+    for path, name in (("systemCgroups", c.system_cgroups), ("kubeletCgroups", c.kubelet_cgroups)):
+        if {".", ".."} & {*name.split("/")}:
+            yield invalid(path, name, "must be a cgroup's path from the root, without . and ..")
 
 
 def _reserved(c: KubeletConfiguration) -> Problems:

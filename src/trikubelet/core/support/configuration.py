@@ -297,6 +297,16 @@ _WORKS: Final = (
         "where systemd-logind shuts the machine down",
     ),
     Works(
+        "tests/shell/host/test_part_cgroups.py::test_the_agent_moves_to_its_cgroup_in_every_tree_that_accounts_for_usage",
+        ("kubeletCgroups",),
+        by=("PartCgroups", "enter"),
+    ),
+    Works(
+        "tests/shell/host/test_part_cgroups.py::test_processes_leave_the_root_cgroup_but_for_init_and_kernel_threads",
+        ("systemCgroups",),
+        by=("PartCgroups", "gather"),
+    ),
+    Works(
         "tests/shell/app/test_settings.py::test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names",
         ("apiVersion", "kind"),
     ),
@@ -314,7 +324,7 @@ _IDLE: Final = {
         *("contentType", "kubeAPIQPS", "kubeAPIBurst", "configMapAndSecretChangeDetectionStrategy"),
     ),
     "programs that mount volumes (flexVolume) are not supported": ("volumePluginDir",),
-    "the agent's own process is left as it was started": (*("kubeletCgroups", "systemCgroups", "oomScoreAdj"),),
+    "the agent's own process is left as it was started": ("oomScoreAdj",),
     "the agent works with swap and on version 1 of cgroups": ("failCgroupV1", "failSwapOn"),
     "the runtime's own affair": ("podCIDR", "hairpinMode"),
     "iptables are left to others": ("makeIPTablesUtilChains", "iptablesMasqueradeBit", "iptablesDropBit"),
