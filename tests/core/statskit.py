@@ -9,12 +9,13 @@ from core.podkit import BOX, STARTED_AT, running
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 from trikubelet.model.runtime import PodObservation
 from trikubelet.model.stats_snapshot import ContainerUsed, NodeUsed, PodUsed, StatsSnapshot, Used, VolumeUsed
-from trikubelet.model.usage import DeviceIo, FsUsage, Interface, NodeGauges, Pressure, Stall, Usage
+from trikubelet.model.usage import DeviceIo, Disk, FsUsage, Interface, NodeGauges, Pressure, Stall, Usage
 
 AT = "2026-11-21T12:00:00Z"
 AT_NS = parse_rfc3339(AT)
 ETH0 = Interface("eth0", 10, 11, 12, 13, 20, 21, 22, 23)
 DISK = FsUsage(AT_NS, 400, 4, 600, 1000, 96, 100)
+SDA = Disk("8:0", "sda", 11, 12, 13, 14_000, 21, 22, 23, 24_000, 5, 6_000, 7_000)
 PRESSURE = Pressure(Stall(1.0, 2.0, 3.0, 4), Stall(0.5, 0.25, 0.0, 2))
 
 
@@ -43,6 +44,7 @@ def detailed(scale: int = 1) -> Usage:
         scale, pressure={"cpu": PRESSURE}, processes=3, user_ns=2, system_ns=1, periods=9, throttled_periods=8,
         throttled_ns=7 * SECOND_NS, cache_bytes=6, mapped_bytes=5, peak_bytes=4, kernel_bytes=14,
         swap_limit_bytes=15, limit_hits=16, oom_kills=17, io=(DeviceIo("8:0", 1, 2, 3, 4),),
+        burst_periods=18, burst_ns=19 * SECOND_NS, threads_max=20, active_file_bytes=21, inactive_file_bytes=22,
     )  # fmt: skip
 
 

@@ -20,11 +20,12 @@ total_mapped_file 500000
 total_pgfault 700
 total_pgmajfault 8
 total_inactive_file 1000000
+total_active_file 400000
 """
 V1 = {
     "cpuacct.usage": b"1234567890\n",
     "cpuacct.stat": b"user 100\nsystem 23\n",
-    "cpu.stat": b"nr_periods 10\nnr_throttled 3\nthrottled_time 250000000\n",
+    "cpu.stat": b"nr_periods 10\nnr_throttled 3\nthrottled_time 250000000\nnr_bursts 4\nburst_time 5000000\n",
     "memory.usage_in_bytes": b"8000000\n",
     "memory.stat": V1_STAT,
     "memory.limit_in_bytes": b"67108864\n",
@@ -34,21 +35,23 @@ V1 = {
     "memory.failcnt": b"12\n",
     "memory.oom_control": b"oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
     "pids.current": b"5\n",
+    "pids.max": b"1024\n",
     "blkio.throttle.io_service_bytes_recursive": b"8:0 Read 4096\n8:0 Write 512\n8:0 Total 4608\nTotal 4608\n",
     "blkio.throttle.io_serviced_recursive": b"8:0 Read 2\n8:0 Write 1\n8:0 Total 3\nTotal 3\n",
 }
 V2 = {
     "cpu.stat": b"usage_usec 1234567\nuser_usec 1000000\nsystem_usec 234567\n"
-    b"nr_periods 10\nnr_throttled 3\nthrottled_usec 250000\n",
+    b"nr_periods 10\nnr_throttled 3\nthrottled_usec 250000\nnr_bursts 4\nburst_usec 5000\n",
     "memory.current": b"8000000\n",
     "memory.stat": b"anon 4000000\nfile 3000000\nfile_mapped 500000\ninactive_file 1000000\n"
-    b"pgfault 700\npgmajfault 8\nkernel 200000\n",
+    b"active_file 400000\npgfault 700\npgmajfault 8\nkernel 200000\n",
     "memory.max": b"67108864\n",
     "memory.swap.current": b"4096\n",
     "memory.peak": b"9000000\n",
     "memory.swap.max": b"67109888\n",
     "memory.events": b"low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\n",
     "pids.current": b"5\n",
+    "pids.max": b"1024\n",
     "cpu.pressure": b"some avg10=1.50 avg60=0.25 avg300=0.00 total=77\n",
     "memory.pressure": b"some avg10=0.00 avg60=0.00 avg300=0.00 total=1\n"
     b"full avg10=0.50 avg60=0.00 avg300=0.00 total=2\n",
@@ -66,6 +69,11 @@ BOTH = {
     "periods": 10,
     "throttled_periods": 3,
     "throttled_ns": 250_000_000,
+    "burst_periods": 4,
+    "burst_ns": 5_000_000,
+    "threads_max": 1024,
+    "active_file_bytes": 400_000,
+    "inactive_file_bytes": 1_000_000,
     "cache_bytes": 3_000_000,
     "mapped_bytes": 500_000,
     "peak_bytes": 9_000_000,
@@ -115,7 +123,8 @@ def test_where_nothing_is_limited_nothing_is_throttled_and_no_limit_is_hit(
     assert whole is not None
     hits = 0 if version == 1 else whole.limit_hits
     limits = {} if version == 2 else {"limit_bytes": None, "swap_limit_bytes": None}
-    assert replace(whole, periods=None, throttled_periods=None, throttled_ns=None, limit_hits=hits, **limits) == found
+    throttling = ("periods", "throttled_periods", "throttled_ns", "burst_periods", "burst_ns")
+    assert replace(whole, **dict.fromkeys(throttling), limit_hits=hits, **limits) == found
     assert (4, 0)[version - 1] == len(files(version, Depth.METRICS)) - len(read), "version 1 has files for that alone"
 
 
@@ -131,6 +140,9 @@ def test_where_nothing_is_limited_nothing_is_throttled_and_no_limit_is_hit(
         (2, {name: V2[name] for name in ("cpu.stat", "memory.current", "memory.stat")}, "pressure", {}),
         (2, V2 | {"cpu.stat": b"usage_usec 1\nuser_usec 1\nsystem_usec 0\n"}, "throttled_ns", None),
         (2, V2 | {"pids.current": b""}, "processes", None),
+        (1, V1 | {"pids.max": b"max\n"}, "threads_max", None),
+        (2, V2 | {"pids.max": b"max\n"}, "threads_max", None),
+        (2, V2 | {"cpu.stat": b"usage_usec 1\nuser_usec 1\nsystem_usec 0\n"}, "burst_ns", None),
         (2, V2 | {"memory.events": b""}, "oom_kills", None),
         (1, V1 | {"memory.oom_control": b"oom_kill_disable 0\nunder_oom 0\n"}, "oom_kills", None),
         (1, V1 | {"memory.memsw.limit_in_bytes": b"9223372036854771712\n"}, "swap_limit_bytes", None),

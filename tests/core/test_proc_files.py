@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trikubelet.core.stats.proc_files import PRESSURE_FILES, interfaces, machine, of_machine, primary
-from trikubelet.model.usage import Interface, NodeGauges, Pressure, Stall, Usage
+from trikubelet.core.stats.proc_files import PRESSURE_FILES, disks, interfaces, machine, of_machine, primary
+from trikubelet.model.usage import Disk, Interface, NodeGauges, Pressure, Stall, Usage
 
 TEXTS = {
     "stat": b"cpu  100 20 30 4000 500 6 7 8 90 9\ncpu0 1 2 3 4 5 6 7 8 9 0\n"
@@ -48,6 +48,19 @@ def test_the_machine_is_read_and_time_in_which_nothing_was_done_is_not_used() ->
 def test_a_machine_without_one_of_the_files_is_none(name: str) -> None:
     with pytest.raises((KeyError, ValueError, IndexError)):
         machine(TEXTS | {name: b""}, 9)
+
+
+DISKSTATS = b"""   7       0 loop0 9 9 9 9 9 9 9 9 9 9 9
+   8       0 sda 11 12 13 14 21 22 23 24 5 6 7 1 2 3 4
+   8      16 sdb 0 0 0 0 0 0 0 0 0 0 0
+ 253       0 dm-0 1 0 8 1 0 0 0 0 0 1 1
+"""
+
+
+def test_disks_are_read_but_for_those_in_memory_or_files_and_those_that_did_nothing() -> None:
+    sda = Disk("8:0", "sda", 11, 12, 13, 14, 21, 22, 23, 24, 5, 6, 7)
+    assert (sda, Disk("253:0", "dm-0", 1, 0, 8, 1, 0, 0, 0, 0, 0, 1, 1)) == disks(DISKSTATS)
+    assert () == disks(b"")
 
 
 def test_interfaces_are_read_without_the_loopback() -> None:

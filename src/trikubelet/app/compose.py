@@ -47,6 +47,7 @@ from trikubelet.host.node import read_node
 from trikubelet.host.part_cgroups import PartCgroups
 from trikubelet.host.subordinate_ids import read_subordinate_ids
 from trikubelet.kit.threads import ThreadPool
+from trikubelet.model.usage import MachineIds
 from trikubelet.node.addresses import NodeAddresses
 from trikubelet.node.agent_stop import end_pods
 from trikubelet.node.server_version import ServerVersion
@@ -275,7 +276,16 @@ def _join(
     )
     file_systems = FileSystems(gauges, settings.root_dir)
     stats = StatsProvider(
-        runtime, images, gauges, disks, file_systems, node.cache, view.pods, facts, named_parts(settings)
+        runtime,
+        images,
+        gauges,
+        disks,
+        file_systems,
+        node.cache,
+        view.pods,
+        facts,
+        named_parts(settings),
+        MachineIds(reading.machine_id, reading.system_uuid, reading.boot_id),
     )
     return Agent(node, sources, runtime, view, checks, addresses, notes, stats, disks, version, member)
 

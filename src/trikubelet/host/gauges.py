@@ -2,7 +2,7 @@
 
     pods(places)   <tree>/kubepods/…/pod<uid>/{cpu.stat, memory.stat, …}   and the same of each container in it
                    /proc/<a process of the pod>/net/dev                     the pod's network
-    node()         /proc/{stat, meminfo, vmstat, loadavg, net/dev, pressure/*}
+    node()         /proc/{stat, meminfo, vmstat, loadavg, net/dev, pressure/*, diskstats}
     disk(path)     statvfs          directory(path)   statvfs of a mount of its own, else every file below it
 
 All of it blocks, and file systems may hang: called in threads (``ports.Gauges``). Nearly every file is read in one
@@ -93,7 +93,8 @@ class HostGauges:
             machine = proc_files.machine(texts, at_ns, found)
         except (KeyError, ValueError, IndexError) as error:
             raise OSError(f"{self._proc} cannot be understood: {error!r}") from error
-        return machine._replace(kernel=self._kernel, cores=self._cores, sockets=self._sockets)
+        disks = proc_files.disks(_read(f"{self._proc}/{proc_files.DISKSTATS}")) if depth is Depth.METRICS else ()
+        return machine._replace(kernel=self._kernel, cores=self._cores, sockets=self._sockets, disks=disks)
 
     def disk(self, path: str) -> FsUsage:
         """The file system a path is on. Raises OSError."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from trikubelet.model.usage import MachineIds
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -96,6 +98,7 @@ class NodeUsed:
     parts: Mapping[str, Used] | None = None
     groups: Mapping[str, Usage] = field(default_factory=dict)
     device: str = ""
+    ids: MachineIds = field(default_factory=MachineIds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,25 @@ class DeviceIo(NamedTuple):
     writes: int
 
 
+class Disk(NamedTuple):
+    """What one block device of the machine did since it came up. ``number`` is as `DeviceIo` has it; ``in_flight`` are
+    requests under way, ``busy_ms`` the time with any, and ``weighted_ms`` that time for each of them."""
+
+    number: str
+    name: str
+    reads: int
+    reads_merged: int
+    sectors_read: int
+    read_ms: int
+    writes: int
+    writes_merged: int
+    sectors_written: int
+    write_ms: int
+    in_flight: int
+    busy_ms: int
+    weighted_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """One cgroup, container or machine at one moment. The working set is what memory cannot be had back from without
@@ -84,6 +103,11 @@ class Usage:
     periods: int | None = None
     throttled_periods: int | None = None
     throttled_ns: int | None = None
+    burst_periods: int | None = None
+    burst_ns: int | None = None
+    threads_max: int | None = None
+    active_file_bytes: int | None = None
+    inactive_file_bytes: int | None = None
     cache_bytes: int | None = None
     mapped_bytes: int | None = None
     peak_bytes: int | None = None
@@ -167,7 +191,8 @@ class PodGauges(NamedTuple):
 
 class NodeGauges(NamedTuple):
     """The machine. ``booted_ns``: when it started; ``processes_max``: of the kernel; swap: what there is in all;
-    ``kernel``: its release; ``cores`` in ``sockets`` run the processors, 0 where unknown."""
+    ``kernel``: its release; ``cores`` in ``sockets`` run the processors, 0 where unknown; ``disks``: with
+    Depth.METRICS."""
 
     usage: Usage
     memory_total_bytes: int
@@ -179,3 +204,12 @@ class NodeGauges(NamedTuple):
     kernel: str = ""
     cores: int = 0
     sockets: int = 0
+    disks: tuple[Disk, ...] = ()
+
+
+class MachineIds(NamedTuple):
+    """By what the machine is known: as installed, as built, and since it started; empty where it does not tell."""
+
+    machine_id: str = ""
+    system_uuid: str = ""
+    boot_id: str = ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from trikubelet.model.stats_snapshot import ContainerUsed, NodeUsed, PodUsed, StatsSnapshot
-    from trikubelet.model.usage import Interface, Usage
+    from trikubelet.model.usage import Disk, Interface, NodeGauges, Usage
 
 CPU_PERIOD_US: Final = 100_000
 _WRITTEN_HELP: Final = "What is used of the disk: by a container, outside of volumes; of the node's, in all."
@@ -84,6 +84,18 @@ _CPU: Final = (
         "Time for which tasks had to wait for the next period.",
         lambda u: _seconds(u.throttled_ns),
     ),
+    _Series(
+        "container_cpu_cfs_burst_periods_total",
+        "counter",
+        "Periods in which more than the quota was used, from what was saved before.",
+        lambda u: u.burst_periods,
+    ),
+    _Series(
+        "container_cpu_cfs_burst_seconds_total",
+        "counter",
+        "Time of processors used beyond the quota.",
+        lambda u: _seconds(u.burst_ns),
+    ),
 )
 _MEMORY: Final = (
     _Series("container_memory_usage_bytes", "gauge", "Memory used, caches included.", lambda u: u.memory_bytes),
@@ -95,6 +107,18 @@ _MEMORY: Final = (
     ),
     _Series("container_memory_rss", "gauge", "Memory of no file.", lambda u: u.rss_bytes),
     _Series("container_memory_cache", "gauge", "Memory of files.", lambda u: u.cache_bytes),
+    _Series(
+        "container_memory_total_active_file_bytes",
+        "gauge",
+        "Memory of files that was used lately.",
+        lambda u: u.active_file_bytes,
+    ),
+    _Series(
+        "container_memory_total_inactive_file_bytes",
+        "gauge",
+        "Memory of files that the kernel would take back first.",
+        lambda u: u.inactive_file_bytes,
+    ),
     _Series("container_memory_mapped_file", "gauge", "Memory of files that are mapped.", lambda u: u.mapped_bytes),
     _Series("container_memory_swap", "gauge", "Swap used.", lambda u: u.swap_bytes),
     _Series("container_memory_max_usage_bytes", "gauge", "Most memory ever used.", lambda u: u.peak_bytes),
@@ -114,16 +138,38 @@ _PRESSURE: Final = tuple(
     for what in ("cpu", "memory", "io")
     for word, kind, who in (("waiting", "some", "some tasks"), ("stalled", "full", "all tasks"))
 )
-_PROCESSES: Final = tuple(
-    _Series(f"container_{name}", "gauge", "Processes and threads.", lambda u: u.processes)
-    for name in ("processes", "threads")
+_PROCESSES: Final = (
+    *(
+        _Series(f"container_{name}", "gauge", "Processes and threads.", lambda u: u.processes)
+        for name in ("processes", "threads")
+    ),
+    _Series("container_threads_max", "gauge", "Most processes and threads allowed.", lambda u: u.threads_max),
 )
-_DISKS: Final = (
-    ("container_fs_reads_bytes_total", "Bytes read from devices.", 1),
-    ("container_fs_writes_bytes_total", "Bytes written to devices.", 2),
-    ("container_fs_reads_total", "Reads from devices.", 3),
-    ("container_fs_writes_total", "Writes to devices.", 4),
+_SECTOR_BYTES: Final = 512
+"""The kernel counts in these, whatever a device has."""
+_DISKS: Final[tuple[tuple[str, str, int, Callable[[Disk], float]], ...]] = (
+    ("container_fs_reads_bytes_total", "Bytes read from devices.", 1, lambda d: d.sectors_read * _SECTOR_BYTES),
+    ("container_fs_writes_bytes_total", "Bytes written to devices.", 2, lambda d: d.sectors_written * _SECTOR_BYTES),
+    ("container_fs_reads_total", "Reads from devices.", 3, lambda d: d.reads),
+    ("container_fs_writes_total", "Writes to devices.", 4, lambda d: d.writes),
 )
+_DISK_WORK: Final[tuple[tuple[str, Literal["counter", "gauge"], str, Callable[[Disk], float]], ...]] = (
+    ("container_fs_sector_reads_total", "counter", "Sectors read.", lambda d: d.sectors_read),
+    ("container_fs_sector_writes_total", "counter", "Sectors written.", lambda d: d.sectors_written),
+    ("container_fs_reads_merged_total", "counter", "Reads that others included.", lambda d: d.reads_merged),
+    ("container_fs_writes_merged_total", "counter", "Writes that others included.", lambda d: d.writes_merged),
+    ("container_fs_read_seconds_total", "counter", "Time of reads.", lambda d: d.read_ms / 1000),
+    ("container_fs_write_seconds_total", "counter", "Time of writes.", lambda d: d.write_ms / 1000),
+    ("container_fs_io_current", "gauge", "Requests under way.", lambda d: d.in_flight),
+    ("container_fs_io_time_seconds_total", "counter", "Time with requests under way.", lambda d: d.busy_ms / 1000),
+    (
+        "container_fs_io_time_weighted_seconds_total",
+        "counter",
+        "That time, counted for each of them.",
+        lambda d: d.weighted_ms / 1000,
+    ),
+)
+"""The kernel counts these by device, and not by cgroup."""
 _NETWORK: Final = tuple(
     (f"container_network_{way}_{what}_total", f"{said} {heard}.", column)
     for way, heard, first in (("receive", "received", 1), ("transmit", "sent", 5))
@@ -146,7 +192,7 @@ def _families(snapshot: StatsSnapshot) -> Iterator[Family]:
     for one in (*_CPU, *_MEMORY, *_PRESSURE, *_PROCESSES):
         yield _family(one, subjects)
     yield _faults(subjects)
-    yield from _disks(subjects)
+    yield from _disks(subjects, snapshot.node.gauges)
     yield from _networks(subjects)
     yield _last_seen(subjects)
     yield from _of_containers(subjects)
@@ -198,14 +244,34 @@ def _faults(subjects: Sequence[_Subject]) -> Family:
     return Family(_FAULTS, "counter", _FAULTS_HELP, samples)
 
 
-def _disks(subjects: Sequence[_Subject]) -> Iterator[Family]:
-    for name, help_, column in _DISKS:
-        samples = [
-            sample(name, f"{s.named},{labels(device=one.device)}", int(one[column]), s.usage.at_ns)
-            for s in subjects
-            for one in s.usage.io
-        ]
+def _disks(subjects: Sequence[_Subject], machine: NodeGauges) -> Iterator[Family]:
+    """By device and cgroup, and the machine's at ``/``. Dashboards select devices by names such as ``/dev/sda``."""
+    at_ns = machine.usage.at_ns
+    paths = {one.number: f"/dev/{one.name}" for one in machine.disks}
+    of_machine = [(f"{_named('/')},{labels(device=paths[one.number])}", one) for one in machine.disks]
+    of_subjects = [
+        (f"{s.named},{labels(device=paths.get(one.device, one.device))}", one, s.usage.at_ns)
+        for s in subjects
+        for one in s.usage.io
+    ]
+    for name, help_, column, of in _DISKS:
+        samples = [sample(name, named, of(one), at_ns) for named, one in of_machine]
+        samples += [sample(name, named, int(one[column]), taken_ns) for named, one, taken_ns in of_subjects]
         yield Family(name, "counter", help_, samples)
+    for name, kind, help_, of in _DISK_WORK:
+        yield Family(name, kind, help_, [sample(name, named, of(one), at_ns) for named, one in of_machine])
+    name = "container_blkio_device_usage_total"
+    samples = [
+        sample(name, f"{named},{_numbered(one.device)},{labels(operation=operation)}", amount, taken_ns)
+        for named, one, taken_ns in of_subjects
+        for operation, amount in (("Read", one.read_bytes), ("Write", one.written_bytes))
+    ]
+    yield Family(name, "counter", "Bytes read and written, by device.", samples)
+
+
+def _numbered(device: str) -> str:
+    major, _, minor = device.partition(":")
+    return labels(major=major, minor=minor)
 
 
 def _networks(subjects: Sequence[_Subject]) -> Iterator[Family]:
@@ -223,7 +289,7 @@ def _of_containers(subjects: Sequence[_Subject]) -> Iterator[Family]:
     found = [(s.named, s.container, s.usage.at_ns) for s in subjects if s.container is not None]
     series: tuple[tuple[str, str, Callable[[ContainerUsed], float | None]], ...] = (
         ("container_start_time_seconds", "When it started, since the epoch.", lambda c: c.started_ns / SECOND_NS),
-        ("container_spec_memory_limit_bytes", "Its limit of memory, 0 for none.", lambda c: c.memory_limit_bytes or 0),
+        ("container_spec_memory_limit_bytes", "Its limit of memory, 0 for none.", _memory_limit_bytes),
         ("container_spec_memory_swap_limit_bytes", "Its limit of memory and swap, 0 for none.", _swap_limit_bytes),
         ("container_spec_memory_reservation_limit_bytes", "Its soft limit of memory; none is ever set.", lambda _: 0),
         ("container_spec_cpu_shares", "Its share of processors that are wanted.", lambda c: c.cpu_shares),
@@ -245,6 +311,12 @@ def _last_seen(subjects: Sequence[_Subject]) -> Family:
 
 def _quota_us(one: ContainerUsed) -> float | None:
     return None if one.cpu_millis is None else one.cpu_millis * CPU_PERIOD_US // 1000
+
+
+def _memory_limit_bytes(one: ContainerUsed) -> float:
+    """The limit that the cgroup keeps, in whole pages; the spec's where the cgroup could not be read."""
+    kept = one.used.usage.limit_bytes if one.used is not None else None
+    return kept or one.memory_limit_bytes or 0
 
 
 def _swap_limit_bytes(one: ContainerUsed) -> float:
@@ -272,16 +344,21 @@ def _of_disk(node: NodeUsed) -> Iterator[Family]:
 
 
 def _of_machine(snapshot: StatsSnapshot) -> Iterator[Family]:
-    gauges = snapshot.node.gauges
+    gauges, ids = snapshot.node.gauges, snapshot.node.ids
+    named = labels(boot_id=ids.boot_id, machine_id=ids.machine_id, system_uuid=ids.system_uuid)
     for name, help_, value in (
         ("machine_cpu_physical_cores", "Cores of them, without threads.", gauges.cores or None),
         ("machine_cpu_sockets", "Packages they are in.", gauges.sockets or None),
         ("machine_cpu_cores", "Processors of the machine.", gauges.processors),
         ("machine_memory_bytes", "Memory of the machine.", gauges.memory_total_bytes),
         ("machine_swap_bytes", "Swap of the machine.", gauges.swap_total_bytes),
-        ("container_scrape_error", "1 if something could not be measured, else 0.", int(bool(snapshot.problem))),
     ):
-        yield Family(name, "gauge", help_, [] if value is None else [sample(name, "", value)])
+        yield Family(name, "gauge", help_, [] if value is None else [sample(name, named, value)])
+    for name, help_, failed in (
+        ("machine_scrape_error", "1 if the machine could not be measured, else 0.", False),
+        ("container_scrape_error", "1 if something could not be measured, else 0.", bool(snapshot.problem)),
+    ):
+        yield Family(name, "gauge", help_, [sample(name, "", int(failed))])
     name, said = "cadvisor_version_info", labels(cadvisorRevision="", cadvisorVersion="", dockerVersion="")
     about = f"{said},{labels(kernelVersion=gauges.kernel, osVersion='')}"
     yield Family(name, "gauge", "The kernel that was read; the value is always 1.", [sample(name, about, 1)])

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from trikubelet.model import k8s
     from trikubelet.model.runtime import PodObservation
     from trikubelet.model.stats_snapshot import VolumeUsed
-    from trikubelet.model.usage import ContainerStats, NodeGauges, Usage
+    from trikubelet.model.usage import ContainerStats, MachineIds, NodeGauges, Usage
     from trikubelet.ports import Gauges, Images, PodCache, Runtime
     from trikubelet.stats.disks import Disks
     from trikubelet.stats.file_systems import FileSystems
@@ -74,9 +74,11 @@ class StatsProvider:
         pods: Callable[[], Sequence[k8s.Pod]],
         facts: NodeFacts,
         named_parts: Mapping[str, str],
+        ids: MachineIds,
     ) -> None:
         """``pods``: those of the node, whether or not they run. ``named_parts``: cgroups of the node's parts by their
         names, as they were configured."""
+        self._ids = ids
         self._runtime = runtime
         self._images = images
         self._gauges = gauges
@@ -130,7 +132,7 @@ class StatsProvider:
     async def _take(self, depth: Depth) -> StatsSnapshot:
         found = await self._find(depth, list(self._running()))
         snapshot, self._rates = assembled(found, self._rates)
-        return snapshot
+        return replace(snapshot, node=replace(snapshot.node, ids=self._ids))
 
     async def _find(self, depth: Depth, running: Sequence[tuple[k8s.Pod, PodObservation]]) -> Found:
         managed = self._facts.cgroups_managed

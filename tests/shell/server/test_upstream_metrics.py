@@ -161,3 +161,39 @@ async def test_what_was_measured_has_its_name_and_labels(name: str, value: str) 
     lines = exposed(node_families(view, 10**18 - 3600 * 10**9)).decode().splitlines()
 
     assert [f"{name} {value}"] == [line for line in lines if line.startswith(f"{name} ")]
+
+
+OF_MIXIN = {
+    "kubelet_node_name": (),
+    "kubelet_running_pods": (),
+    "kubelet_running_containers": ("container_state",),
+    "kubelet_pleg_relist_duration_seconds": (),
+    "kubelet_pleg_relist_interval_seconds": (),
+    "kubelet_pod_start_duration_seconds": (),
+    "kubelet_pod_worker_duration_seconds": ("operation_type",),
+    "kubelet_runtime_operations_total": ("operation_type",),
+    "kubelet_runtime_operations_errors_total": ("operation_type",),
+    "kubelet_runtime_operations_duration_seconds": ("operation_type",),
+    "kubelet_evictions": ("eviction_signal",),
+    "kubelet_certificate_manager_client_ttl_seconds": (),
+    "kubelet_certificate_manager_client_expiration_renew_errors": (),
+    "kubelet_server_expiration_renew_errors": (),
+    "kubelet_volume_stats_available_bytes": ("namespace", "persistentvolumeclaim"),
+    "kubelet_volume_stats_capacity_bytes": ("namespace", "persistentvolumeclaim"),
+    "kubelet_volume_stats_used_bytes": ("namespace", "persistentvolumeclaim"),
+    "kubelet_volume_stats_inodes": ("namespace", "persistentvolumeclaim"),
+    "kubelet_volume_stats_inodes_free": ("namespace", "persistentvolumeclaim"),
+    "kubelet_volume_stats_inodes_used": ("namespace", "persistentvolumeclaim"),
+    "volume_manager_total_volumes": ("plugin_name", "state"),
+    "storage_operation_duration_seconds": ("operation_name", "volume_plugin"),
+    "rest_client_requests_total": ("code", "method"),
+    "rest_client_request_duration_seconds": ("verb",),
+}
+"""The metrics that rules, alerts and dashboards of kubernetes-mixin read of ``/metrics``, and labels they group by."""
+
+
+@pytest.mark.parametrize(("name", "labels"), OF_MIXIN.items())
+def test_kubernetes_mixin_finds_its_metrics_with_the_labels_it_groups_by(name: str, labels: tuple[str, ...]) -> None:
+    (row,) = [row for row in upstream_metrics.HERE if row.name == name]
+
+    assert set(labels) <= set(row.labels)

@@ -20,7 +20,7 @@ from trikubelet.model import k8s
 from trikubelet.model.runtime import PodObservation
 from trikubelet.model.runtime_errors import NotImplementedByRuntime, RuntimeUnavailable
 from trikubelet.model.stats_snapshot import Used
-from trikubelet.model.usage import ContainerStats, Depth, FsUsage, ImageStore, ImageStores
+from trikubelet.model.usage import ContainerStats, Depth, FsUsage, ImageStore, ImageStores, MachineIds
 from trikubelet.stats.disks import WAIT_SECONDS_MAX, Disks
 from trikubelet.stats.file_systems import FileSystems
 from trikubelet.stats.provider import RUNTIME_SECONDS_MAX, SNAPSHOT_SECONDS, StatsProvider
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 PATH = "kubepods/besteffort/podu1"
 LAYER = FsUsage(AT_NS, 5, 1)
 LOGS = "/logs/default_pod_u1/app"
+IDS = MachineIds("m", "s", "b")
 STORE = ImageStore("/images", FsUsage(AT_NS, 70, 7))
 
 
@@ -100,6 +101,7 @@ class Bench:
                 lambda: self.pods,
                 self.facts,
                 self.named_parts,
+                IDS,
             )
             nursery.cancel_scope.cancel()
 
@@ -117,6 +119,7 @@ async def test_where_cgroups_tell_everything_the_runtime_is_not_asked_for_the_lo
     mean = at_first(2).nanocores
     assert ("u1", f"/{PATH}", Used(usage(3), mean), at_first(2)) == (it.uid, it.cgroup, it.used, it.containers[0].used)
     assert {"pods": at_first(7, BOOTED_NS)} == snapshot.node.parts
+    assert IDS == snapshot.node.ids
     assert (0, "") == (bench.runtime.calls, snapshot.problem)
 
 

@@ -44,6 +44,7 @@ _V1_LOAD: Final = (
 _V1_METRICS: Final = (
     *_V1_LOAD,
     ("pids", "pids.current"),
+    ("pids", "pids.max"),
     ("cpuacct", "cpuacct.stat"),
     ("cpu", "cpu.stat"),
     *(("memory", f"memory.{name}") for name in ("max_usage_in_bytes", "kmem.usage_in_bytes", "failcnt", "oom_control")),
@@ -66,7 +67,7 @@ _FILES: Final = {
     (2, Depth.SUMMARY): _V2_SUMMARY,
     (2, Depth.METRICS): (
         *_V2_SUMMARY,
-        *(("", name) for name in ("memory.peak", "memory.events", "io.stat")),
+        *(("", name) for name in ("memory.peak", "memory.events", "io.stat", "pids.max")),
     ),
 }
 
@@ -119,6 +120,11 @@ def _v1(texts: Mapping[str, bytes], at_ns: int, limited: Set[str]) -> Usage:
         periods=cpu.get(b"nr_periods"),
         throttled_periods=cpu.get(b"nr_throttled"),
         throttled_ns=cpu.get(b"throttled_time"),
+        burst_periods=cpu.get(b"nr_bursts"),  # since Linux 5.14
+        burst_ns=cpu.get(b"burst_time"),
+        threads_max=_number(texts, "pids.max"),
+        active_file_bytes=memory.get(b"total_active_file"),
+        inactive_file_bytes=memory[b"total_inactive_file"],
         cache_bytes=memory[b"total_cache"],
         mapped_bytes=memory[b"total_mapped_file"],
         peak_bytes=_number(texts, "memory.max_usage_in_bytes"),
@@ -136,7 +142,7 @@ def _v2(texts: Mapping[str, bytes], at_ns: int, limited: Set[str]) -> Usage:
     memory, usage_bytes = _Pairs(texts["memory.stat"]), int(texts["memory.current"])
     cpu = _Pairs(texts["cpu.stat"])
     quota = cpu if "cpu" in limited else _Pairs(b"")
-    throttled = quota.get(b"throttled_usec")
+    throttled, burst = quota.get(b"throttled_usec"), quota.get(b"burst_usec")
     events = _Pairs(texts.get("memory.events", b""))
     return Usage(
         at_ns=at_ns,
@@ -156,6 +162,11 @@ def _v2(texts: Mapping[str, bytes], at_ns: int, limited: Set[str]) -> Usage:
         periods=quota.get(b"nr_periods"),
         throttled_periods=quota.get(b"nr_throttled"),
         throttled_ns=None if throttled is None else throttled * 1000,
+        burst_periods=quota.get(b"nr_bursts"),  # since Linux 5.14
+        burst_ns=None if burst is None else burst * 1000,
+        threads_max=_number(texts, "pids.max"),
+        active_file_bytes=memory.get(b"active_file"),
+        inactive_file_bytes=memory[b"inactive_file"],
         cache_bytes=memory[b"file"],
         mapped_bytes=memory[b"file_mapped"],
         peak_bytes=_number(texts, "memory.peak"),

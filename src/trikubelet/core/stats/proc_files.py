@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.stats.cgroup_files import PRESSED, TICK_NS, pressures
 from trikubelet.core.timestamps import SECOND_NS
-from trikubelet.model.usage import Interface, NodeGauges, Usage
+from trikubelet.model.usage import Disk, Interface, NodeGauges, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +21,10 @@ FILES: Final = ("stat", "meminfo", "vmstat", "loadavg", "sys/kernel/pid_max", "s
 """Below /proc, what ``machine`` wants."""
 PRESSURE_FILES: Final = tuple(f"pressure/{name}" for name in PRESSED)
 """Below /proc, of kernels that count pressure, whatever version cgroups have."""
+DISKSTATS: Final = "diskstats"
+_DISK_FIGURES: Final = 11
+"""Newer kernels write more of them, on discards and flushes."""
+_NO_DISK: Final = re.compile(r"^(?:loop|ram|zram)\d")
 _IDLE: Final = (3, 4)
 """Of the times in the first line of ``stat``: doing nothing, and doing nothing until a disk answers."""
 _TIMES: Final = 8
@@ -63,6 +67,17 @@ def machine(texts: Mapping[str, bytes], at_ns: int, interfaces: tuple[Interface,
         processes_max=min(int(texts["sys/kernel/pid_max"]), int(texts["sys/kernel/threads-max"])),
         interfaces=interfaces,
     )
+
+
+def disks(diskstats: bytes) -> tuple[Disk, ...]:
+    """``/proc/diskstats``: the block devices that have done anything, without those in memory and those of files."""
+    found = []
+    for line in diskstats.decode("ascii", "replace").splitlines():
+        major, minor, name, *fields = line.split()
+        figures = [int(field) for field in fields[:_DISK_FIGURES]]
+        if len(figures) == _DISK_FIGURES and any(figures) and not _NO_DISK.match(name):
+            found.append(Disk(f"{major}:{minor}", name, *figures))
+    return tuple(found)
 
 
 def interfaces(net_dev: bytes) -> tuple[Interface, ...]:
