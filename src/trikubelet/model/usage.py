@@ -59,7 +59,7 @@ class DeviceIo(NamedTuple):
 
 
 class Disk(NamedTuple):
-    """What one block device of the machine did since it came up. ``number`` is as `DeviceIo` has it; ``in_flight`` are
+    """The work of one block device since it came up. ``number`` is as `DeviceIo` has it; ``in_flight`` are
     requests under way, ``busy_ms`` the time with any, and ``weighted_ms`` that time for each of them."""
 
     number: str

@@ -48,8 +48,8 @@ CADVISOR_OF_MIXIN = {
         frozenset({"namespace", "pod", "interface"}),
     ),
 }
-"""The metrics of ``/metrics/cadvisor`` that the rules and dashboards of kubernetes-mixin read, each with the labels that
-they select by and join on, which must not be empty. (rules/apps.libsonnet and dashboards/ of kubernetes-mixin)"""
+"""The metrics of ``/metrics/cadvisor`` that the rules and dashboards of kubernetes-mixin read, each with the labels
+that they select by and join on, which must not be empty. (rules/apps.libsonnet and dashboards/ of kubernetes-mixin)"""
 
 
 def read(it: StatsSnapshot) -> tuple[dict[str, str], dict[tuple[str, tuple[tuple[str, str], ...]], float]]:

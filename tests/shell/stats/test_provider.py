@@ -242,7 +242,7 @@ async def test_the_agents_own_cgroup_is_a_part_of_the_node() -> None:
     assert {"kubelet": at_first(4, BOOTED_NS), "pods": at_first(7, BOOTED_NS)} == snapshot.node.parts
 
 
-async def test_parts_whose_cgroups_are_named_are_reported_where_these_exist() -> None:
+async def test_named_cgroups_of_parts_are_reported_where_they_exist() -> None:
     bench = with_cgroups()
     bench.gauges.own = "/system.slice/agent"
     bench.named_parts = {"kubelet": "/kubelet", "runtime": "/system.slice/containerd.service", "misc": "/missing"}
