@@ -32,7 +32,7 @@ _TIMES: Final = 8
 _OF_PODS: Final = re.compile(r"^(?:lo|veth|docker|nerdctl|cali|lxc)")
 """Interfaces of the machine that upstream leaves out, and those of Calico and Cilium that lead to one pod each. The
 pods have the figures of these themselves; there are hundreds, and each pod on the node's network would repeat them."""
-_VIRTUAL: Final = re.compile(r"^(?:veth|cni|cbr|br-|virbr|flannel|tunl|vxlan|cilium|kube-|nodelocaldns|dummy)")
+_VIRTUAL: Final = re.compile(r"^(?:veth|cni|cbr|br-|virbr|flannel|tunl|vxlan|cilium|kube-|nodelocaldns|dummy|ifb)")
 """Interfaces that carry what another one has counted, or nothing: they do not stand for the whole machine."""
 
 
