@@ -8,14 +8,14 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from live.kit.agent import Agent
 from live.kit.daemon import await_that
 from live.kit.histories import read_histories
-from live.kit.manifests import container, pod, state
+from live.kit.manifests import container, pod, shell, state
 
 if TYPE_CHECKING:
     from live.kit.containerd import Containerd
@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
 
 KILLS = 50
 STARTS = 10
+BACK_OFFS = ("10s", "20s", "40s", "1m20s", "2m40s", "5m0s")
 
 
 @pytest.mark.core
@@ -197,3 +198,24 @@ def test_a_node_that_is_given_up_is_reset_and_nothing_of_its_pods_stays(containe
         assert 0 == done.returncode, done
         assert {} == containerd2.tasks()
         assert [[], []] == [list(place.iterdir()) for place in (agent.root / "pods", agent.pod_logs)]
+
+
+def test_the_back_off_of_a_crashing_container_survives_restarts_of_the_agent(containerd2: Containerd) -> None:
+    def step(pods: dict[str, dict[str, Any]]) -> int:
+        """The place of its back-off among ``BACK_OFFS``, after three starts at least; -1 while it does not wait."""
+        [status] = pods.get("crashes", {}).get("status", {}).get("containerStatuses") or [{}]
+        waiting = status.get("state", {}).get("waiting", {})
+        if status.get("restartCount", 0) < 2 or waiting.get("reason") != "CrashLoopBackOff":
+            return -1
+        return BACK_OFFS.index(str(waiting["message"]).split()[1])
+
+    with Agent(containerd2) as agent:
+        agent.put(pod("crashes", shell("c", "exit 1")))
+        before = step(agent.wait(lambda pods: step(pods) >= 0, "it backs off", 120))
+        assert before > 0
+        for _ in range(3):
+            agent.kill()
+            agent.start()
+            now = step(agent.wait(lambda pods: step(pods) >= 0, "it still backs off", 120))
+            assert now >= before
+            before = now
