@@ -16,7 +16,7 @@ from trikubelet.model.kubelet_configuration import KubeletConfiguration
 ROOT = Path(__file__).parent.parent.parent
 PROOF = "tests/core/test_support_page.py::test_what_is_not_true_of_a_table_is_found"
 LIVE = "tests/live/test_fields.py::test_pods_share_the_namespaces_they_ask_for"
-OTHER = "tests/live/test_fields.py::test_users_of_a_pods_own_outlive_a_kill_and_are_anothers_when_it_is_gone"
+OTHER = "tests/live/test_fields.py::test_users_of_a_pods_own_outlive_a_kill_and_are_no_other_pods"
 FIELDS = ("hostPID", "shareProcessNamespace")
 
 
