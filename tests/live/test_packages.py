@@ -32,6 +32,7 @@ FILES = {
     "/usr/bin/trikubelet",
     "/usr/lib/systemd/system/trikubelet.service",
     "/etc/trikubelet/config.yaml",
+    "/etc/trikubelet/kubernetes-version",
     "/etc/default/trikubelet",
     "/usr/share/man/man8/trikubelet.8.gz",
     "/usr/share/bash-completion/completions/trikubelet",
