@@ -138,7 +138,7 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
             },
         ),
         (MemoryUsage(), {"node": (), "snapshot": (Depth.SUMMARY,), "disks_measured": ()}),
-        (MemoryPodCgroups(), {"ensure": (WEB,), "remove": ("uid",)}),
+        (MemoryPodCgroups(), {"ensure": (WEB,), "remove": ("uid",), "limit_all": ()}),
         (
             MemoryHandlers(World()),
             {

@@ -76,6 +76,12 @@ async def test_pods_of_every_class_have_a_cgroup_once_it_is_ensured(subject: Sub
     assert {it.metadata.uid for it in PODS} == subject.cgroups.leftovers()
 
 
+async def test_all_pods_can_be_limited_before_and_after_there_are_any(subject: Subject) -> None:
+    assert await subject.cgroups.limit_all()
+    await subject.cgroups.ensure(PODS[0])
+    assert await subject.cgroups.limit_all()
+
+
 async def test_removing_twice_is_removing_once_and_touches_nobody_else(subject: Subject) -> None:
     for it in PODS:
         await subject.cgroups.ensure(it)

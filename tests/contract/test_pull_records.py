@@ -97,8 +97,9 @@ async def test_records_whose_directory_was_removed_are_gone_and_the_next_ones_ar
     await records.keep(RECORD)
 
     assert ([RECORD], ["b"]) == (list(await records.all_pulled()), list(await records.intents()))
-    modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "image_manager").iterdir()]
-    assert [0o700, 0o700] == modes
+    place = tmp_path / "image_manager"
+    modes = [path.stat().st_mode & 0o777 for path in (place, *place.iterdir())]
+    assert [0o700, 0o700, 0o700] == modes
 
 
 async def test_on_the_disk_a_record_is_what_upstream_writes_and_for_nobody_elses_eyes(tmp_path: Path) -> None:

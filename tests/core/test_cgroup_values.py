@@ -177,10 +177,10 @@ def test_what_an_earlier_agent_had_reserved_is_given_back() -> None:
 
 def test_all_pods_together_have_their_own_limit_and_not_what_is_reported_as_allocatable() -> None:
     facts = NodeFacts(
-        "n", cgroup_version=2, allocatable={"cpu": 1, "memory": 1}, pods_limit={"cpu": 4000, "memory": GIB}
+        "n", cgroup_version=2, allocatable={"cpu": 1, "memory": 1}, pods_limit={"cpu": 4000, "memory": GIB, "pid": 900}
     )
 
-    expected = {"cpu.weight": "157", "memory.max": str(GIB), "memory.min": "0", "memory.low": "0"}
+    expected = {"cpu.weight": "157", "memory.max": str(GIB), "pids.max": "900", "memory.min": "0", "memory.low": "0"}
     assert expected == said(class_settings(GUARANTEED, facts))
 
 

@@ -24,7 +24,7 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
 # Upstream's fields with their defaults, as its documentation has them; "" and [] and {} for none.
 UPSTREAM = """
-enableServer=true staticPodPath="" podLogsDir="/var/log/pods/" syncFrequency=60.0 fileCheckFrequency=20.0
+enableServer=true staticPodPath="" podLogsDir="/var/log/pods" syncFrequency=60.0 fileCheckFrequency=20.0
 httpCheckFrequency=20.0 staticPodURL="" staticPodURLHeader={} address="0.0.0.0" port=10250 readOnlyPort=0 tlsCertFile=""
 tlsPrivateKeyFile="" tlsCipherSuites=[] tlsCurvePreferences=[] tlsMinVersion="" rotateCertificates=false
 serverTLSBootstrap=false registryPullQPS=5 registryBurst=10

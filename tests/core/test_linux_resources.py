@@ -16,6 +16,7 @@ from trikubelet.core.containers.resources import (
     overhead,
     pod_resources,
     quota_us,
+    sandbox_resources,
     shares,
     weight,
 )
@@ -85,7 +86,8 @@ def test_a_container_with_requests_and_limits() -> None:
 def test_a_container_that_asks_for_nothing_is_first_to_go() -> None:
     it = container("a")
 
-    assert LinuxResources(cpu_shares=2, oom_score_adj=1000) == container_resources(pod(it), it, FACTS)
+    expected = LinuxResources(cpu_period_us=100_000, cpu_shares=2, oom_score_adj=1000)
+    assert expected == container_resources(pod(it), it, FACTS)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +108,32 @@ def test_without_quotas_a_limit_only_weighs() -> None:
     made = container_resources(pod(it), it, NodeFacts("n", cpu_cfs_quota=False))
 
     assert (0, 0, 1024) == (made.cpu_quota_us, made.cpu_period_us, made.cpu_shares)
+
+
+def test_a_container_without_a_quota_has_the_nodes_period_all_the_same() -> None:
+    facts = NodeFacts("n", cpu_cfs_period_us=50_000)
+    it = one({"cpu": "1"})
+
+    for made in (container_resources(pod(it), it, facts), sandbox_resources(pod(it), facts)):
+        assert (0, 50_000) == (made.cpu_quota_us, made.cpu_period_us)
+
+
+@pytest.mark.parametrize(
+    ("expected", "it"),
+    [
+        pytest.param((0, 0), pod("a"), id="nothing is limited"),
+        pytest.param((50_000, GIB), pod(one({}, {"cpu": "500m", "memory": "1Gi"}), "b"), id="one container is"),
+        pytest.param(
+            (200_000, 2 * GIB), pod("a", resources=needs({}, {"cpu": "2", "memory": "2Gi"})), id="the whole pod is"
+        ),
+    ],
+)
+def test_a_runtime_is_told_what_the_containers_need_although_one_of_them_is_unlimited(
+    expected: tuple[int, int], it: k8s.Pod
+) -> None:
+    made = sandbox_resources(it, FACTS)
+
+    assert expected == (made.cpu_quota_us, made.memory_limit_bytes)
 
 
 @pytest.mark.parametrize(("expected", "version", "controlled"), [(GIB, 1, True), (0, 1, False), (0, 2, True)])

@@ -20,6 +20,7 @@ from trikubelet.core.node_status import (
     emptied,
     new_node,
     reconciliation,
+    shared_limit,
     status_patch,
 )
 from trikubelet.core.node_status.amounts import shown
@@ -96,6 +97,28 @@ def test_allocatable_is_what_nobody_set_aside(reserved: Reserved, expected: dict
     found = allocatable(capacity(READING, 110), reserved)
 
     assert expected == {name: found[name] for name in expected}
+
+
+@pytest.mark.parametrize(
+    ("expected", "reserved"),
+    [
+        pytest.param((8 * GIB, 31000), Reserved(), id="nothing is reserved"),
+        pytest.param(
+            (6 * GIB, 29000), Reserved(({"memory": "1Gi", "pid": "1500"}, {"memory": "1Gi", "pid": "500"})), id="both"
+        ),
+        pytest.param((0, 0), Reserved(({"memory": "9Gi", "pid": "40000"},)), id="more than there is"),
+    ],
+)
+def test_all_pods_share_what_is_not_reserved_huge_pages_and_processes_with_it(
+    expected: tuple[int, int], reserved: Reserved
+) -> None:
+    found = shared_limit(capacity(READING, 110), 31000, reserved)
+
+    assert expected == (found["memory"], found["pid"])
+
+
+def test_where_the_number_of_processes_is_unknown_it_is_not_limited() -> None:
+    assert "pid" not in shared_limit(capacity(READING, 110), 0, Reserved(({"pid": "1000"},)))
 
 
 # ---- conditions ----

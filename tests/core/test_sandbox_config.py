@@ -55,7 +55,7 @@ def test_a_sandbox_as_a_whole() -> None:
         cgroup_parent="/kubepods/besteffort/pod12345678",
         security=Security(namespaces=Namespaces(), seccomp=SecurityProfile(ProfileType.RUNTIME_DEFAULT)),
         sysctls={},
-        resources=LinuxResources(cpu_shares=2),
+        resources=LinuxResources(cpu_period_us=100_000, cpu_shares=2),
         overhead=LinuxResources(),
     ) == sandbox_config(it, 3, FACTS)
 

@@ -147,7 +147,7 @@ def join_cluster(node: Node, clients: ApiClients, membership: Membership, clock:
         clients.objects, clients.volumes, node.workers.wake, outage, chance, node.events, lambda: publisher.node
     )
     noted = _Noted(pods, node, clients.figures)
-    source = ApiSource(pods, node.slots[API_SOURCE])
+    source = ApiSource(pods, node.slots[API_SOURCE], clock)
 
     def pods_changed(keys: Collection[tuple[str, str]]) -> None:
         if own.has_synced:  # else the node's labels are not known, by which pods are rejected for good

@@ -198,6 +198,7 @@ async def run(
             await work.start(run_node, agent.node)
             if choice.endpoint != FAKE:
                 work.start_soon(run_pressure, agent.node, agent.stats)
+            work.start_soon(agent.node.shared_cgroup.run)
             if agent.node.shutdown.groups and reading is None:  # the machine's shutdown is no simulated node's
                 work.start_soon(_run_shutdown, agent.node, settings.root_dir)
             task_status.started(agent)

@@ -116,6 +116,7 @@ class MemberTask:
             for rotation in self._rotations:
                 await nursery.start(rotation.run)
             await nursery.start(self._server_version.run, clients.server_version)
+            nursery.start_soon(self._node.shared_cgroup.report)
             await run_member(member)
 
     def addresses_changed(self, _: Sequence[str]) -> None:

@@ -32,6 +32,7 @@ from trikubelet.node.image_garbage import ImageGarbage
 from trikubelet.node.log_rotation import LogRotation
 from trikubelet.node.orphaned_pods import OrphanedPodCleanup
 from trikubelet.node.runtime_state import RuntimeState
+from trikubelet.node.shared_cgroup import SharedCgroup
 from trikubelet.node.shutdown import NodeShutdown
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.pleg import Pleg
@@ -157,6 +158,7 @@ class Node:
     image_garbage: ImageGarbage
     eviction: Eviction
     shutdown: NodeShutdown
+    shared_cgroup: SharedCgroup
     log_rotation: LogRotation | None
     figures: PodFigures
     startups: Startups
@@ -230,6 +232,7 @@ def build_node(
         image_garbage=upkeep.image_garbage,
         eviction=upkeep.eviction,
         shutdown=upkeep.shutdown,
+        shared_cgroup=SharedCgroup(ports.cgroups, facts.cgroup_version, parts.events, parts.this_node),
         log_rotation=upkeep.log_rotation,
         figures=parts.figures,
         startups=startups,

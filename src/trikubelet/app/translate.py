@@ -21,7 +21,7 @@ from trikubelet.core.image_garbage import ImageRules
 from trikubelet.core.log_rotation import FLOOD_SECONDS, RotationRules
 from trikubelet.core.node_addresses import ANY_IPV6, AddressRules
 from trikubelet.core.node_shutdown import shutdown_groups
-from trikubelet.core.node_status import Identity, Reserved, allocatable, capacity
+from trikubelet.core.node_status import Identity, Reserved, allocatable, capacity, shared_limit
 from trikubelet.core.pull_rights import VerificationPolicy
 from trikubelet.core.restarts import BackoffLimits
 from trikubelet.core.user_namespaces import HOST_IDS, pool_of
@@ -170,7 +170,7 @@ def facts_of(settings: Settings, reading: NodeReading, subordinate_ids: Subordin
         in_cluster=not settings.standalone,
         pod_pids_max=max(0, configuration.pod_pids_limit),
         memory=_memory_rules(settings, reading),
-        pods_limit=allocatable(amounts, _pods_reserve(configuration)),
+        pods_limit=shared_limit(amounts, reading.processes_max, _pods_reserve(configuration)),
         user_ids=_user_ids(configuration, subordinate_ids),
         embedded=settings.runtime.endpoint == EMBEDDED,
         # The runtime inside the agent runs everything as the agent's own user then, too.

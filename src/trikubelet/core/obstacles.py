@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.restarts import CRASH_LOOP_BACK_OFF
+from trikubelet.core.restarts import CRASH_LOOP_BACK_OFF, RUN_CONTAINER_ERROR
 
 if TYPE_CHECKING:
     from trikubelet.model import k8s
@@ -19,7 +19,7 @@ _STAYS: Final = frozenset({"InvalidImageName", "ErrImageNeverPull", "CreateConta
 _MAY_GO: Final = frozenset(
     {
         *("ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"),
-        *("CreateContainerError", "RunContainerError"),
+        *("CreateContainerError", RUN_CONTAINER_ERROR),
     }
 )
 """Of the world: a registry or a runtime may answer otherwise the next time."""

@@ -85,6 +85,7 @@ def should_restart(pod: Pod, container: Container, status: ContainerStatus | Non
 # ---- back-off ----
 
 CRASH_LOOP_BACK_OFF: Final = "CrashLoopBackOff"
+RUN_CONTAINER_ERROR: Final = "RunContainerError"
 """Why a container waits whose back-off runs."""
 
 

@@ -180,11 +180,14 @@ def _sandbox_security(security: Security) -> pb.LinuxSandboxSecurityContext:
     )
 
 
+def _capabilities(security: Security) -> pb.Capability | None:
+    added, dropped = security.add_capabilities, security.drop_capabilities
+    return pb.Capability(add_capabilities=added, drop_capabilities=dropped) if added or dropped else None
+
+
 def _container_security(security: Security) -> pb.LinuxContainerSecurityContext:
     return pb.LinuxContainerSecurityContext(
-        capabilities=pb.Capability(
-            add_capabilities=security.add_capabilities, drop_capabilities=security.drop_capabilities
-        ),
+        capabilities=_capabilities(security),
         privileged=security.privileged,
         namespace_options=_namespaces(security.namespaces),
         selinux_options=_selinux(security),

@@ -122,6 +122,10 @@ class NoPodCgroups:
     async def remove(self, uid: str) -> None:
         """Nothing of ours to remove."""
 
+    async def limit_all(self) -> bool:
+        """False: there is no cgroup of all pods."""
+        return False
+
     def leftovers(self) -> frozenset[str]:
         """None of ours."""
         return frozenset()
@@ -147,12 +151,12 @@ class KernelPodCgroups:
         self._removing: Counter[str] = Counter()  # it may be told twice, by a worker and by who finds orphans
 
     def prepare(self) -> None:
-        """Make the cgroups of the classes. One that is there keeps its share until its pods are known again. Raises
-        OSError."""
+        """Make the cgroups of the classes. One that is there keeps its share until its pods are known again, and its
+        limits until ``limit_all``, because the kernel may refuse lower ones. Raises OSError."""
         for quality, name in self._classes.items():
             is_new = not (self._hierarchies.of["cpu"] / self._path(name)).exists()
             self._make(name)
-            if is_new or quality != BURSTABLE:
+            if is_new or quality == BEST_EFFORT:
                 self._set(name, class_settings(quality, self._facts))
 
     async def ensure(self, pod: Pod, *, beside: Pod | None = None) -> None:
@@ -191,6 +195,17 @@ class KernelPodCgroups:
         finally:
             self._removing[uid] -= 1
             self._removing += Counter()  # without those at nothing
+
+    async def limit_all(self) -> bool:
+        """Make the cgroups of the classes, and bring the one of all pods up to date. Raises CgroupFailed."""
+        try:
+            await self._hold_classes()
+            await self._bring(self._classes[GUARANTEED], class_settings(GUARANTEED, self._facts))
+        except (OSError, StillRunning) as error:
+            raise CgroupFailed(
+                "FailedNodeAllocatableEnforcement", f"the cgroup of all pods cannot be limited: {error}"
+            ) from error
+        return True
 
     def leftovers(self) -> frozenset[str]:
         """UIDs of pods that have a cgroup in any tree."""

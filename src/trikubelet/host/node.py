@@ -57,6 +57,7 @@ def read_node(root: Path = Path("/"), root_dir: Path = Path("/")) -> NodeReading
         throttle_paths=_throttle_paths(root),
         may_mount=is_allowed(),
         booted_ns=int(found[1]) * SECOND_NS if (found := _BOOTED.search(_text(root / "proc/stat"))) else 0,
+        processes_max=_processes_max(root / "proc/sys/kernel"),
     )
 
 
@@ -111,6 +112,11 @@ def _huge_pages(directory: Path) -> dict[int, int]:
         size_bytes = int(pages.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
         found[size_bytes] = int(_text(pages / "nr_hugepages") or 0)
     return found
+
+
+def _processes_max(kernel: Path) -> int:
+    limits = [int(text) for name in ("pid_max", "threads-max") if (text := _text(kernel / name)).isdigit()]
+    return min(limits, default=0)
 
 
 def _throttle_paths(root: Path) -> tuple[str, ...]:

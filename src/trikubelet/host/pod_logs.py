@@ -42,8 +42,8 @@ class DiskPodLogs:
         self._containers = containers
         self._threads = threads
         self._has_refused = False
-        for directory in (logs, containers):
-            directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        logs.mkdir(mode=0o750, parents=True, exist_ok=True)
+        containers.mkdir(mode=0o755, parents=True, exist_ok=True)
 
     async def make_log_directory(self, directory: str, container: str) -> None:
         """The container's log directory. Raises OSError, with EBUSY while the pod's is being removed."""

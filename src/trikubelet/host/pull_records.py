@@ -95,7 +95,8 @@ def _name(of: str) -> str:
 
 
 def _make(directory: Path) -> None:
-    directory.mkdir(mode=MODE, parents=True, exist_ok=True)
+    for one in (directory.parent, directory):
+        one.mkdir(mode=MODE, parents=True, exist_ok=True)
 
 
 def _write(path: Path, content: bytes) -> None:

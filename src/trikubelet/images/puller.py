@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.credential_plugin import CredentialPlugin
     from trikubelet.model.k8s import Container, Pod
+    from trikubelet.model.objects import ObjectRef
     from trikubelet.model.registry import Credential, Login
     from trikubelet.model.runtime import ImageInfo
     from trikubelet.model.runtime_config import SandboxConfig
@@ -80,11 +81,12 @@ class PullRules:
 
 @dataclass(slots=True)
 class _Wanted:
-    """An image that a container needs; ``image`` is its name with a tag or digest. ``found``: its credentials, looked
-    up once."""
+    """An image that a container needs; ``image`` is its name with a tag or digest. ``about``: the object of the events.
+    ``found``: its credentials, looked up once."""
 
     pod: Pod
     container: Container
+    about: ObjectRef
     image: str
     sandbox: SandboxConfig
     found: Found | None = None
@@ -162,14 +164,17 @@ class Puller:
             except (OSError, RuntimeCallError, trio.TooSlowError) as error:
                 log.debug("The records of pulled images are looked through later: %s", error)
 
-    async def ensure(self, pod: Pod, container: Container, sandbox: SandboxConfig) -> ImageInfo:
+    async def ensure(
+        self, pod: Pod, container: Container, sandbox: SandboxConfig, about: ObjectRef | None = None
+    ) -> ImageInfo:
         """The image, present on the node. Raises ImageUnavailable, or RetryAt while a back-off runs."""
+        about = about or object_ref(pod, container.name)
         try:
             image = with_default_tag(container.image)
         except ValueError as error:
             message = f'Failed to apply default image tag "{container.image}": {error}'
-            raise self._refused(pod, container, "InvalidImageName", message, event="InspectFailed") from error
-        wanted = _Wanted(pod, container, image, sandbox)
+            raise self._refused(about, container, "InvalidImageName", message, event="InspectFailed") from error
+        wanted = _Wanted(pod, container, about, image, sandbox)
         policy = container.image_pull_policy or "IfNotPresent"
         present = await self._look(wanted)
         if present is not None and self._is_machine(image):
@@ -190,7 +195,7 @@ class Puller:
             self._count(policy, present, pulled="unknown" if present is None else "true")
             is_there = "is not present" if present is None else "is present on machine but not accessible by the pod,"
             message = f'Container image "{image}" {is_there} with pull policy of Never'
-            raise self._refused(pod, container, "ErrImageNeverPull", message, event="ErrImageNeverPull")
+            raise self._refused(about, container, "ErrImageNeverPull", message, event="ErrImageNeverPull")
         self._count(policy, present, pulled="true")
         self._check_backoff(wanted)
         return await self._pull(wanted)
@@ -211,7 +216,7 @@ class Puller:
         except RuntimeCallError as error:
             message = f'Failed to inspect image "{wanted.image}": {error}'
             raise self._refused(
-                wanted.pod, wanted.container, "ImageInspectError", message, event="InspectFailed"
+                wanted.about, wanted.container, "ImageInspectError", message, event="InspectFailed"
             ) from error
 
     async def _status(self, image: str) -> ImageInfo | None:
@@ -362,11 +367,13 @@ class Puller:
             self._events.record(object_ref(wanted.pod), "Warning", "FailedToRetrieveImagePullSecret", said)
         return ImageUnavailable(reason, message, wanted.container.name)
 
-    def _refused(self, pod: Pod, container: Container, reason: str, message: str, *, event: str) -> ImageUnavailable:
+    def _refused(
+        self, about: ObjectRef, container: Container, reason: str, message: str, *, event: str
+    ) -> ImageUnavailable:
         """Report why there is no image, in an event of its own and, like upstream, as the start that failed."""
-        self._events.record(object_ref(pod, container.name), "Warning", event, message)
-        self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {reason}")
+        self._events.record(about, "Warning", event, message)
+        self._events.record(about, "Warning", "Failed", f"Error: {reason}")
         return ImageUnavailable(reason, message, container.name)
 
     def _record(self, wanted: _Wanted, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        self._events.record(object_ref(wanted.pod, wanted.container.name), type_, reason, message)
+        self._events.record(wanted.about, type_, reason, message)

@@ -108,7 +108,7 @@ class JsonLogging(_Record, frozen=True):
     """Options of the JSON format. Splitting sends errors to stderr and the rest, buffered, to stdout."""
 
     split_stream: bool = False
-    info_buffer_size: Quantity = 0
+    info_buffer_size: Quantity = "0"
 
 
 class TextLogging(JsonLogging, frozen=True):
@@ -262,7 +262,7 @@ class KubeletConfiguration(_Record, frozen=True):
     default_pod_sysctls: dict[str, str] = {}
     user_namespaces: UserNamespaces | None = None
     single_process_oom_kill: bool | None = None
-    pod_logs_dir: str = "/var/log/pods/"
+    pod_logs_dir: str = "/var/log/pods"
     container_log_max_size: Quantity = "10Mi"
     container_log_max_files: Int32 = 5
     container_log_max_workers: Int32 = 1

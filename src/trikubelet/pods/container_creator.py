@@ -17,6 +17,7 @@ import trio
 
 from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.names import EPHEMERAL_CONTAINER, container_kind, log_link_name, log_path, object_ref
+from trikubelet.core.restarts import RUN_CONTAINER_ERROR
 from trikubelet.kit.disk import disk_in_time
 from trikubelet.kit.settle import settled
 from trikubelet.model.errors import PodSyncError
@@ -93,7 +94,7 @@ class ContainerCreator:
                 " it is itself restarted; another is made beside it",
                 *(object_ref(pod), container.name, beside.id[:13]),
             )
-        async with self._calling("RunContainerError", pod, container):
+        async with self._calling(RUN_CONTAINER_ERROR, pod, container):
             await self._runtime.start_container(container_id)
         self._events.record(object_ref(pod, container.name), "Normal", "Started", "Container started")
         log.info("Pod %s: started container %s (%s)", object_ref(pod), container.name, container_id[:13])

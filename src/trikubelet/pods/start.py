@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import trio
 
 from trikubelet.core.actions import Kill, KillReason
 from trikubelet.core.names import all_containers, container_kind, object_ref
-from trikubelet.core.restarts import CRASH_LOOP_BACK_OFF
+from trikubelet.core.restarts import CRASH_LOOP_BACK_OFF, RUN_CONTAINER_ERROR
 from trikubelet.model.duration import format_duration
 from trikubelet.model.errors import PodSyncError, RetryAt
 from trikubelet.model.runtime import ContainerState, ContainerStatus
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime import PodObservation
     from trikubelet.model.runtime_config import SandboxConfig
     from trikubelet.pods.container_creator import ContainerCreator
-    from trikubelet.pods.crash_backoffs import CrashBackoffs
+    from trikubelet.pods.crash_backoffs import CrashBackoffs, Wait
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.hooks import Hooks
     from trikubelet.pods.making_paces import MakingPaces
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from trikubelet.ports import Events, ImagePuller
 
 log = logging.getLogger(__name__)
+
+FAILED_START_SHOWN_SECONDS: Final = 10.0
 
 
 class ContainerStarter:
@@ -80,8 +82,8 @@ class ContainerStarter:
                 self._confirm_pace(context, container)
                 self._count(pod, container, context.observed)
             with self._counted(pod, container):
-                image = await self._images.ensure(pod, container, context.config)
                 images = await self._image_volumes(pod, container, context.config)
+                image = await self._images.ensure(pod, container, context.config)
                 context = replace(context, volumes={**context.volumes, **images})
                 created = await self._creator.create(context, start, image)
                 await self._run_hook(Hooked(pod, container, created.id, context.sandbox.ips), created.attempt)
@@ -157,7 +159,8 @@ class ContainerStarter:
 
     async def _image_volumes(self, pod: Pod, container: Container, config: SandboxConfig) -> dict[str, str]:
         """The images that the container mounts, by the names of their volumes. What keeps one away keeps the container
-        waiting, for the same reasons as its own image does."""
+        waiting, for the same reasons as its own image does. Like upstream, they come before it, and their events are
+        the pod's."""
         mounted = {mount.name for mount in container.volume_mounts}
         found = {}
         for volume in pod.spec.volumes:
@@ -166,7 +169,7 @@ class ContainerStarter:
                 asked = msgspec.structs.replace(container, image=source.reference, image_pull_policy=source.pull_policy)
                 self._figures.image_volumes += 1
                 try:
-                    found[volume.name] = (await self._images.ensure(pod, asked, config)).id
+                    found[volume.name] = (await self._images.ensure(pod, asked, config, object_ref(pod))).id
                 except PodSyncError:
                     self._figures.image_volume_failures += 1
                     raise
@@ -201,7 +204,16 @@ class ContainerStarter:
             text = f"back-off {format_duration(wait.seconds)} restarting failed container={name} {whose}"
             event = f"Back-off restarting failed container {name} in pod {meta.name}_{meta.namespace}({meta.uid})"
             self._events.record(object_ref(pod, name), "Warning", "BackOff", event)
+            self._show_failed_start(pod, name, wait)
             raise RetryAt(CRASH_LOOP_BACK_OFF, text, trio.current_time() + wait.left_seconds, name)
+
+    def _show_failed_start(self, pod: Pod, name: str, wait: Wait) -> None:
+        """Show for a while why the last start failed, before it is shown that the container backs off: as long as a
+        user of upstream's kubelet sees it. Raises RetryAt."""
+        reason, message = self._reasons.of(pod.metadata.uid).get(name, NOT_THERE)
+        shown_for = FAILED_START_SHOWN_SECONDS - (wait.seconds - wait.left_seconds)
+        if reason == RUN_CONTAINER_ERROR and shown_for > 0:
+            raise RetryAt(reason, message, trio.current_time() + min(shown_for, wait.left_seconds), name)
 
 
 def _ends(observed: PodObservation, name: str) -> list[ContainerStatus]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trikubelet.core.lifecycle import Outcome, Terminated, Terminating
     from trikubelet.kit.spans import Spans
     from trikubelet.model.k8s import Container, Pod
+    from trikubelet.model.objects import ObjectRef
     from trikubelet.model.runtime import ImageInfo, PodObservation
     from trikubelet.model.runtime_config import SandboxConfig
     from trikubelet.pods.worker import Syncer
@@ -63,7 +64,9 @@ class TracedPuller:
         self._puller = puller
         self._spans = spans
 
-    async def ensure(self, pod: Pod, container: Container, sandbox: SandboxConfig) -> ImageInfo:
+    async def ensure(
+        self, pod: Pod, container: Container, sandbox: SandboxConfig, about: ObjectRef | None = None
+    ) -> ImageInfo:
         """See ``ports.ImagePuller``."""
         with self._spans.span("Images/EnsureImageExists", k8s_pod_uid=pod.metadata.uid, image_name=container.image):
-            return await self._puller.ensure(pod, container, sandbox)
+            return await self._puller.ensure(pod, container, sandbox, about)

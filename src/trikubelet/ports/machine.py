@@ -202,6 +202,11 @@ class PodCgroups(Protocol):
         Raises ``model.errors.CgroupFailed`` while something in it has not ended yet; try again."""
         ...
 
+    async def limit_all(self) -> bool:
+        """Limit all pods together; False if pods have no cgroups of their own. Idempotent. Raises
+        ``model.errors.CgroupFailed`` if the kernel does not take the limits, as while the pods use more."""
+        ...
+
     def leftovers(self) -> frozenset[str]:
         """UIDs of pods that have a cgroup, wanted or not."""
         ...

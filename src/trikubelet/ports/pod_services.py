@@ -47,8 +47,11 @@ class Probes(Protocol):
 class ImagePuller(Protocol):
     """Decides whether an image must be pulled, pulls it within the node's limits, remembers failures."""
 
-    async def ensure(self, pod: k8s.Pod, container: k8s.Container, sandbox: SandboxConfig) -> ImageInfo:
-        """The image, present on the node. Raises ``model.errors.ImageUnavailable``."""
+    async def ensure(
+        self, pod: k8s.Pod, container: k8s.Container, sandbox: SandboxConfig, about: ObjectRef | None = None
+    ) -> ImageInfo:
+        """The image, present on the node. ``about``: the object of the events, None for the container. Raises
+        ``model.errors.ImageUnavailable``."""
         ...
 
 

@@ -50,7 +50,8 @@ log = logging.getLogger(__name__)
 REVIEWS_SECONDS_MAX: Final = 30.0
 """From a request until it is known who asks and what they may; nobody waits for a slow API server for longer."""
 DEBUGGING: Final = frozenset({"run", "exec", "attach", "portForward", "containerLogs", "runningpods", "debug", "logs"})
-"""The first parts of the paths that upstream answers with "disabled" where ``enableDebuggingHandlers`` is false."""
+"""The first parts of the paths that upstream answers with "disabled" where ``enableDebuggingHandlers`` is false, and on
+the read-only port."""
 
 
 class NodeApi:
@@ -108,13 +109,12 @@ class NodeApi:
         """Answer somebody who may ask."""
         if self._configuration.enable_debugging_handlers:
             return await answer_by(self.routes, request, self._spans)
-        if plain(request.path).split("/")[1] in DEBUGGING:
-            return bare("Debug endpoints are disabled.", HTTPStatus.METHOD_NOT_ALLOWED)
-        return await answer_by([route for route in self.routes if not route.opened.debugging], request, self._spans)
+        routes = [route for route in self.routes if not route.opened.debugging]
+        return _disabled(request) or await answer_by(routes, request, self._spans)
 
     async def answer_anybody(self, request: Request) -> Response | Upgrade:
         """Answer on the read-only port; unauthenticated requests make no spans."""
-        return await answer_by([route for route in self.routes if route.opened.read_only], request)
+        return _disabled(request) or await answer_by([one for one in self.routes if one.opened.read_only], request)
 
     async def _pods(self, _: Request) -> Response:
         return json({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": self._view.pods()})
@@ -184,6 +184,13 @@ class Gate:
         if allowed:
             request.admit(for_good=has_proof)
         return None if allowed else bare(f"Forbidden {_asked(caller, request)}", HTTPStatus.FORBIDDEN)
+
+
+def _disabled(request: Request) -> Response | None:
+    """The answer at a path for debugging where there is none of them; None for another path."""
+    if plain(request.path).split("/")[1] not in DEBUGGING:
+        return None
+    return bare("Debug endpoints are disabled.", HTTPStatus.METHOD_NOT_ALLOWED)
 
 
 def _asked(caller: Caller, request: Request) -> str:

@@ -121,7 +121,8 @@ def _is_same(found: int, place: Path) -> bool:
 
 
 def _make_mount_point(place: Path, *, is_directory: bool) -> None:
-    place.parent.mkdir(mode=MODE, parents=True, exist_ok=True)
+    for directory in reversed(place.parents[:3]):  # DIRECTORY, the volume's and the container's
+        directory.mkdir(mode=MODE, parents=True, exist_ok=True)
     if place.is_dir() and not is_directory:
         place.rmdir()
     elif place.is_file() and is_directory:

@@ -3,6 +3,7 @@
 What the real kernel says to the same calls is told by ``tests/live/test_pod_cgroups.py``.
 """
 
+import errno
 import inspect
 import itertools
 import os
@@ -167,6 +168,41 @@ def test_the_classes_are_made_at_the_start_and_all_pods_limited(v1: Hierarchies,
     assert ("2048", "2", "2") == tuple(
         (tmp_path / "cpu/kubepods" / part / "cpu.shares").read_text() for part in ("", "burstable", "besteffort")
     )
+
+
+async def test_limits_of_all_pods_that_were_changed_by_hand_are_restored_at_the_start(
+    v2: Hierarchies, tmp_path: Path
+) -> None:
+    made(v2)
+    all_pods = tmp_path / "unified/kubepods"
+    for file in ("memory.max", "pids.max", "cpu.weight"):
+        (all_pods / file).write_text("7")
+
+    assert await made(v2).limit_all()
+
+    assert (str(GIB), "max", "79") == tuple(
+        (all_pods / file).read_text() for file in ("memory.max", "pids.max", "cpu.weight")
+    )
+
+
+async def test_a_lower_limit_that_the_kernel_refuses_keeps_the_cgroups_and_is_an_error(
+    v1: Hierarchies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(v1)
+    (tmp_path / "memory/kubepods/memory.limit_in_bytes").write_text(str(2 * GIB))
+    at_once = Path.write_text
+
+    def write_text(self: Path, text: str) -> int:
+        if self.name == "memory.limit_in_bytes" and self.parent.name == "kubepods":
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        return at_once(self, text)
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    cgroups = made(v1)  # an agent that starts with a larger reservation
+
+    with pytest.raises(CgroupFailed, match=r"the cgroup of all pods cannot be limited: .*busy"):
+        await cgroups.limit_all()
+    await cgroups.ensure(burstable("u", "500m"))
 
 
 async def test_the_burstable_class_weighs_the_sum_of_its_pods(v1: Hierarchies, tmp_path: Path) -> None:

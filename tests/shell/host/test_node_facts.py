@@ -32,6 +32,8 @@ def machine(tmp_path: Path) -> Path:
     _write(tmp_path, "proc/sys/kernel/hostname", "Node-A.Example\n")
     _write(tmp_path, "proc/sys/kernel/osrelease", "6.12.1\n")
     _write(tmp_path, "proc/sys/kernel/random/boot_id", "b00t\n")
+    _write(tmp_path, "proc/sys/kernel/pid_max", "4194304\n")
+    _write(tmp_path, "proc/sys/kernel/threads-max", "31000\n")
     _write(tmp_path, "etc/machine-id", "abc\n")
     _write(tmp_path, "etc/os-release", 'NAME="Some"\nPRETTY_NAME="Some Linux 12"\n')
     _write(tmp_path, "sys/devices/system/cpu/online", "0-3,6\n")
@@ -47,6 +49,7 @@ def test_a_machine_is_read_from_its_files(machine: Path) -> None:
     assert ("abc", "b00t", "") == (reading.machine_id, reading.boot_id, reading.system_uuid)
     assert {2 * 1024**2: 16} == reading.huge_pages
     assert 1795900000 * 10**9 == reading.booted_ns
+    assert 31000 == reading.processes_max
 
 
 def test_a_kernel_has_apparmor_where_it_says_so_and_shows_it(machine: Path) -> None:

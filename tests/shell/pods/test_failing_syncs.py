@@ -17,6 +17,7 @@ from trikubelet.model import k8s
 from trikubelet.model.runtime import RuntimeHandler, RuntimeInfo
 from trikubelet.model.runtime_config import Mount
 from trikubelet.model.runtime_errors import RuntimeUnavailable
+from trikubelet.pods.start import FAILED_START_SHOWN_SECONDS
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_runtime import MemoryRuntime
@@ -115,6 +116,8 @@ async def test_the_image_of_a_volume_is_pulled_before_its_container_is_made(auto
     async with bench.agent(with_tools("web:2")) as node:
         await until(lambda: phase(node, "uid-web") == "Running")
 
+    pulls = [(one.reason, one.about.field_path) for one in node.events.all() if one.reason.startswith("Pull")]
+    assert [("Pulling", ""), ("Pulled", ""), ("Pulled", "spec.containers{main}")] == pulls
     assert ["web:2"] == bench.images.pulls
     (made,) = (one.config for one in bench.world.containers.values())
     assert Mount("/tools", "", readonly=True, image="sha256:web:2", user_specified_image="web:2") == made.mounts[0]
@@ -126,6 +129,30 @@ async def test_the_image_of_a_volume_that_cannot_be_had_keeps_its_container_wait
         await until(lambda: node.statuses.get("uid-web") is not None)
         await until(lambda: waiting(node, "uid-web").reason == "ErrImagePull")
         assert "gone:2" in waiting(node, "uid-web").message
+
+
+async def test_why_a_container_did_not_start_is_shown_before_it_is_shown_to_back_off(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    shown: list[tuple[float, str]] = []
+    async with bench.agent(pod("web", container("main", ["unstartable"]))) as node:
+
+        def note(_: str, __: object, status: k8s.PodStatus, ___: object) -> None:
+            state = status.container_statuses[0].state
+            reason = state.waiting.reason if state is not None and state.waiting is not None else ""
+            if reason not in ("", "ContainerCreating") and (not shown or shown[-1][1] != reason):
+                shown.append((trio.current_time() - began, reason))
+
+        began = trio.current_time()
+        node.statuses.changed.add(note)
+        await until(lambda: len(shown) == 4, 200)
+        backs_off = [event for event in node.events.all() if event.reason == "BackOff"]
+
+    assert ["RunContainerError", "CrashLoopBackOff"] * 2 == [reason for _, reason in shown]
+    (failed_at, _), (backs_off_at, _) = shown[2:]
+    assert pytest.approx(FAILED_START_SHOWN_SECONDS, abs=1) == backs_off_at - failed_at
+    assert len(backs_off) == 1
 
 
 @pytest.mark.parametrize(

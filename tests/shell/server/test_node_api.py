@@ -734,7 +734,7 @@ async def test_without_debugging_handlers_their_paths_say_so(bench: Bench) -> No
 async def test_on_the_read_only_port_everybody_may_see_a_little(bench: Bench) -> None:
     api = bench.node_api(rules())
     wanted = {"/pods": 200, "/healthz": 200, "/healthz/ping": 200, "/metrics": 200, "/configz": 404}
-    wanted |= {"/runningpods": 404, LOG: 404, "/exec/default/web-n1/app": 404, "/nothing": 404}
+    wanted |= {"/runningpods": 405, LOG: 405, "/exec/default/web-n1/app": 405, "/logs/": 405, "/nothing": 404}
 
     assert wanted == {path: (await api.answer_anybody(Request("GET", path))).status for path in wanted}
     assert 405 == (await api.answer_anybody(Request("POST", "/pods"))).status

@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from trikubelet.core.names import API_SOURCE, CONFIG_MIRROR, CONFIG_SOURCE, source_of
+from trikubelet.core.names import API_SOURCE, CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE, source_of
+from trikubelet.core.timestamps import rfc3339_nano
 from trikubelet.kit.outage import Outage
 from trikubelet.kit.slot import Slot
 from trikubelet.kube.informer import Informer
-from trikubelet.model.api import PODS, Selection
+from trikubelet.model.api import PODS, PatchKind, Selection
 from trikubelet.model.objects import ObjectRef
 from trikubelet.sources.api import ApiSource, decode_pod
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.apiserver.server import ApiServer
 from trikubelet.testing.memory_api import MemoryApi
+from trikubelet.testing.memory_host import VirtualClock
 from trikubelet.testing.world import wall_ns
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ class Sourced:
         self.api = MemoryApi(self.server)
         here = Selection(fields="spec.nodeName=here")
         informer = Informer(self.api, PODS, here, decode_pod, Outage("API server"))
-        informer.add_listener(ApiSource(informer, self.slot).changed)
+        informer.add_listener(ApiSource(informer, self.slot, VirtualClock()).changed)
         self.run = informer.run
 
     def create(self, name: str, node: str = "here", **annotations: str) -> None:
@@ -120,3 +122,33 @@ async def test_a_pod_that_cannot_be_read_any_more_stays_what_it_was(
     snapshot = await sourced.slot.take()
     assert ["broken"] == [pod.metadata.name for pod in snapshot.pods]
     assert ["broken"] == [ref.name for ref in snapshot.undecodable]
+
+
+async def test_a_pod_has_the_time_at_which_it_was_first_seen_whatever_it_says_and_however_it_changes(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    sourced = Sourced()
+    sourced.create("one", **{CONFIG_SEEN: "long ago"})
+    nursery.start_soon(sourced.run)
+    (first,) = (await sourced.slot.take()).pods
+    began = first.metadata.annotations[CONFIG_SEEN]
+    assert rfc3339_nano(wall_ns()) == began
+
+    await trio.sleep(5)
+    sourced.create("two")
+    again, two = (await sourced.slot.take()).pods
+    assert again is first
+    assert rfc3339_nano(wall_ns()) == two.metadata.annotations[CONFIG_SEEN]
+
+    sourced.server.patch(PODS, "one", {"metadata": {"labels": {"a": "b"}}}, "default", kind=PatchKind.MERGE)
+    changed, _ = (await sourced.slot.take()).pods
+    assert ({"a": "b"}, began) == (changed.metadata.labels, changed.metadata.annotations[CONFIG_SEEN])
+
+    uid = sourced.uid("one")
+    sourced.server.delete(PODS, "one", "default", grace_seconds=0)
+    await sourced.slot.take()
+    await trio.sleep(5)
+    sourced.create("one")
+    new = next(pod for pod in (await sourced.slot.take()).pods if pod.metadata.name == "one")
+    assert uid != new.metadata.uid
+    assert rfc3339_nano(wall_ns()) == new.metadata.annotations[CONFIG_SEEN]

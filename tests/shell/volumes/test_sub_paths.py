@@ -66,6 +66,8 @@ async def test_a_part_of_a_volume_is_made_and_held_where_upstream_holds_it(
     part, data = await resolved(volumes, of_scratch="a/b")
 
     assert str(tmp_path / f"pods/{UID}/volume-subpaths/v/c/0") == part
+    held = Path(part)
+    assert [0o750] * 4 == [path.stat().st_mode & 0o777 for path in (held, *held.parents[:3])]
     assert {part: f"{tmp_path}/pods/{UID}/volumes/kubernetes.io~empty-dir/v/a/b"} == bound(mounts)
     assert f"{tmp_path}/pods/{UID}/volumes/kubernetes.io~downward-api/d" == data
 

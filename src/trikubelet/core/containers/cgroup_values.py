@@ -66,7 +66,11 @@ def class_settings(quality: str, facts: NodeFacts) -> tuple[Setting, ...]:
     if quality != GUARANTEED:
         return (_cpu_share(shares(0), version),)
     limit = facts.pods_limit
-    found = (_cpu_share(shares(limit.get("cpu", 0)), version), _memory_limit(limit.get("memory", 0), version))
+    found = (
+        _cpu_share(shares(limit.get("cpu", 0)), version),
+        _memory_limit(limit.get("memory", 0), version),
+        _processes(limit.get("pid", 0)),
+    )
     return (*found, *_reservations(0, 0)) if version == 2 and not _reserves(facts) else found
 
 
@@ -102,7 +106,7 @@ def settings(resources: LinuxResources, pids_max: int, version: int) -> tuple[Se
         _cpu_share(resources.cpu_shares, version),
         *cpu,
         _memory_limit(resources.memory_limit_bytes, version),
-        Setting("pids", "pids.max", str(pids_max or "max")),
+        _processes(pids_max),
         *(Setting("hugetlb", f"hugetlb.{size}.{pages}", str(n)) for size, n in resources.hugepage_limits.items()),
     )
 
@@ -133,6 +137,10 @@ def _cpu_share(cpu_shares: int, version: int) -> Setting:
     if version == 2:
         return Setting("cpu", "cpu.weight", str(weight(cpu_shares)))
     return Setting("cpu", "cpu.shares", str(cpu_shares))
+
+
+def _processes(processes_max: int) -> Setting:
+    return Setting("pids", "pids.max", str(processes_max or "max"))
 
 
 def _memory_limit(limit_bytes: int, version: int) -> Setting:

@@ -23,7 +23,8 @@ class NodeFacts:
     ``memory_bytes`` is the capacity; ``capacity`` and ``allocatable`` map resource names to whole numbers (bytes;
     millicores under ``cpu``). ``cgroups_managed``: pod cgroups are ours to name, else the runtime's defaults hold;
     ``cgroup_version`` is 1, 2 or 0 for unknown. ``pods_limit``: what all pods together may use, in the same names and
-    units; ``pod_pids_max``: processes in one pod, 0 for no limit; ``memory``: how memory is treated beside limits.
+    units, with processes under ``pid``; ``pod_pids_max``: processes in one pod, 0 for no limit; ``memory``: how memory
+    is treated beside limits.
     ``apparmor``: the kernel enforces it. ``strict_groups``: the runtime can give a process no groups but the pod's.
     ``throttle_paths``: the directories that show how hot each processor runs, from which one could guess at what others
     do.

@@ -6,6 +6,7 @@ limits, at least 2 shares and 1 ms of quota; BestEffort pods die first, Guarante
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -29,6 +30,7 @@ QUOTA_US_MIN = 1000
 OOM_GUARANTEED, OOM_BEST_EFFORT = -997, 1000
 NODE_CRITICAL_CLASS = "system-node-critical"
 HUGE_PAGES = "hugepages-"
+_SIZED = ("cpu", "memory")
 
 
 def shares(milli_cpu: int) -> int:
@@ -52,7 +54,8 @@ def container_resources(pod: Pod, container: Container, facts: NodeFacts) -> Lin
     cpu, memory = (limit_of(pod, container, resource) for resource in ("cpu", "memory"))
     quota = quota_us(cpu, facts.cpu_cfs_period_us) if facts.cpu_cfs_quota else 0
     return LinuxResources(
-        cpu_period_us=facts.cpu_cfs_period_us if quota else 0,
+        # Also without a quota, as upstream: a later one, of a resize, is meant in this period.
+        cpu_period_us=facts.cpu_cfs_period_us if facts.cpu_cfs_quota else 0,
         cpu_quota_us=quota,
         cpu_shares=shares(of_container(container, "requests", "cpu") if _requests_cpu(container) else cpu),
         memory_limit_bytes=memory,
@@ -142,10 +145,18 @@ def _huge_pages(pod: Pod) -> frozenset[str]:
     return frozenset(name for name in names if name.startswith(HUGE_PAGES))
 
 
-def without_overhead(pod: Pod) -> Pod:
-    """The pod as its containers alone are. A runtime that needs both is passed the overhead next to the resources, and
-    would count it twice otherwise."""
-    return replace(pod, spec=replace(pod.spec, overhead={})) if pod.spec.overhead else pod
+def sandbox_resources(pod: Pod, facts: NodeFacts) -> LinuxResources:
+    """What a runtime is told that the containers of the pod need together, which a virtual machine is sized by. Not
+    the overhead, which is passed next to it and would count twice. Like upstream, limits are added up although a
+    container without one leaves the pod's cgroup without."""
+    bare = replace(pod, spec=replace(pod.spec, overhead={})) if pod.spec.overhead else pod
+    cpu, memory = (of(pod.spec.resources, "limits", name) or of_containers(pod, "limits", name) for name in _SIZED)
+    return dataclasses.replace(
+        pod_resources(bare, facts),
+        cpu_period_us=facts.cpu_cfs_period_us if facts.cpu_cfs_quota else 0,
+        cpu_quota_us=quota_us(cpu, facts.cpu_cfs_period_us) if facts.cpu_cfs_quota else 0,
+        memory_limit_bytes=memory,
+    )
 
 
 def overhead(pod: Pod, facts: NodeFacts) -> LinuxResources:
@@ -156,8 +167,8 @@ def overhead(pod: Pod, facts: NodeFacts) -> LinuxResources:
     cpu, memory = amount(pod.spec.overhead, "cpu"), amount(pod.spec.overhead, "memory")
     quota = quota_us(cpu, facts.cpu_cfs_period_us) if facts.cpu_cfs_quota else 0
     return LinuxResources(
-        cpu_period_us=facts.cpu_cfs_period_us if quota else 0,
+        cpu_period_us=facts.cpu_cfs_period_us if facts.cpu_cfs_quota else 0,
         cpu_quota_us=quota,
-        cpu_shares=shares(cpu) if cpu else 0,
+        cpu_shares=shares(cpu),
         memory_limit_bytes=memory,
     )

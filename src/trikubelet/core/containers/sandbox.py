@@ -13,7 +13,7 @@ from trikubelet.core.containers.cgroups import cgroup_parent
 from trikubelet.core.containers.dns import dns_plan
 from trikubelet.core.containers.errors import SandboxConfigError
 from trikubelet.core.containers.host_names import kernel_hostname
-from trikubelet.core.containers.resources import overhead, pod_resources, without_overhead
+from trikubelet.core.containers.resources import overhead, sandbox_resources
 from trikubelet.core.containers.security import sandbox_security
 from trikubelet.core.containers.sysctls import forbidden_sysctl, pod_sysctls
 from trikubelet.core.restarts import is_sidecar
@@ -45,7 +45,7 @@ def sandbox_config(pod: Pod, attempt: int, facts: NodeFacts, users: IdRange | No
         cgroup_parent=cgroup_parent(pod, facts),
         security=sandbox_security(pod, users),
         sysctls=pod_sysctls(pod),
-        resources=pod_resources(without_overhead(pod), facts),
+        resources=sandbox_resources(pod, facts),
         overhead=overhead(pod, facts),
     )
 

@@ -6,7 +6,7 @@
 Pure; the tasks that gather a report and send the result are in ``node``.
 """
 
-from trikubelet.core.node_status.amounts import Reserved, allocatable, capacity
+from trikubelet.core.node_status.amounts import Reserved, allocatable, capacity, shared_limit
 from trikubelet.core.node_status.patch import differs, status_patch
 from trikubelet.core.node_status.registration import Identity, emptied, new_node, reconciliation, self_described
 from trikubelet.core.node_status.report import NodeReport, Pressures
@@ -26,5 +26,6 @@ __all__ = [
     "rebooted",
     "reconciliation",
     "self_described",
+    "shared_limit",
     "status_patch",
 ]

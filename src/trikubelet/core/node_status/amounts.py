@@ -23,6 +23,8 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
+PROCESSES: Final = "pid"
+"""As reservations name it; it is no resource of the node's status."""
 HUGE_PAGES: Final = "hugepages-"
 
 # The eviction signal that keeps some of a resource free.
@@ -55,6 +57,13 @@ def allocatable(amounts: Mapping[str, int], reserved: Reserved) -> dict[str, int
         name: max(0, amount - _set_aside(name, amount, reserved) - (huge if name == MEMORY else 0))
         for name, amount in amounts.items()
     }
+
+
+def shared_limit(amounts: Mapping[str, int], processes_max: int, reserved: Reserved) -> dict[str, int]:
+    """What all pods together may use: the capacity without what is reserved, and that of processes with it. Like
+    upstream, the memory of huge pages is not left out, because the kernel limits it apart."""
+    everything = {**amounts, PROCESSES: processes_max} if processes_max else amounts
+    return {name: max(0, amount - _set_aside(name, amount, reserved)) for name, amount in everything.items()}
 
 
 def _set_aside(name: str, amount: int, reserved: Reserved) -> int:

@@ -9,11 +9,11 @@ from what it has; one that nobody can read stays as it is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from trikubelet.core.containers.amounts import of_containers
+from trikubelet.core.containers.amounts import amount, limited, of_containers
 from trikubelet.core.containers.resources import SHARES_PER_CPU, quota_us, shares
 from trikubelet.core.requests import promised
 from trikubelet.core.resize.amounts import Amounts, canonical
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from trikubelet.model.k8s import Quantity
     from trikubelet.model.runtime import ContainerStatus, HeldResources
-
-_LIMITED: Final = ("cpu", "memory")
-"""What the cgroup of a whole pod can limit."""
 
 
 def given(
@@ -57,16 +54,29 @@ def given_to_all(
     pod: k8s.Pod, shown: Iterable[k8s.ContainerStatus], own: k8s.ResourceRequirements | None
 ) -> tuple[k8s.ResourceRequirements, dict[str, Quantity]]:
     """What the whole pod has, and what it is allocated of requests, the overhead with them; ``shown`` are its
-    containers' statuses, ``own`` the pod's own resources as its cgroup has them. Of limits there is what containers
-    state, though a container without one leaves the pod unlimited."""
+    containers' statuses, ``own`` the pod's own resources as its cgroup has them."""
     made = _as_shown(pod, shown, own)
     stated = own or k8s.ResourceRequirements()
+    limits = {**canonical(stated).limits, **_limits(made)}
+    return replace(stated, requests=_written(promised(made)), limits=limits), _written(promised(pod))
+
+
+def _limits(pod: k8s.Pod) -> dict[str, Quantity]:
+    """The limits that containers state, added up, though a container without one leaves the pod unlimited; and the
+    pod's own where its overhead comes on top. None if any is no amount."""
+    own = pod.spec.resources.limits if pod.spec.resources is not None else {}
+    found = {}
     try:
-        limits = {name: amount for name in _LIMITED if (amount := of_containers(made, "limits", name))}
+        for name in limited(pod):
+            extra = amount(pod.spec.overhead, name)
+            if name in own and not extra:
+                continue
+            stated = amount(own, name) if name in own else of_containers(pod, "limits", name)
+            if stated:
+                found[name] = stated + extra
     except ValueError:
-        limits = {}
-    reported_limits = {**_written(limits), **canonical(stated).limits}
-    return replace(stated, requests=_written(promised(made)), limits=reported_limits), _written(promised(pod))
+        return {}
+    return _written(found)
 
 
 def _as_shown(pod: k8s.Pod, shown: Iterable[k8s.ContainerStatus], own: k8s.ResourceRequirements | None) -> k8s.Pod:
@@ -116,8 +126,9 @@ def _memory(stated: Mapping[str, Quantity], reported: int, made: int | None) -> 
 
 
 def _with(stated: Mapping[str, Quantity], found: Mapping[str, Quantity | None]) -> dict[str, Quantity]:
-    """What is stated, with what was found of it; what is not stated is not reported, as upstream has it."""
-    merged = {name: found.get(name, amount) for name, amount in stated.items()}
+    """What is stated, with what was found: of processor and memory also what is not stated, as where the whole pod has
+    a limit. Like upstream, nothing of a container that states nothing."""
+    merged = {**stated, **found} if stated else {}
     return {name: amount for name, amount in merged.items() if amount is not None}
 
 

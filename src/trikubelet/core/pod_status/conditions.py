@@ -57,12 +57,14 @@ def conditions(
         _ready(pod, containers_ready, earlier),
         containers_ready,
         ("PodScheduled", True, "", ""),
-        *_restarting(pod, observed, phase),
     ]
-    mine = [_condition(type_, ok, reason, message, earlier, generation, now) for type_, ok, reason, message in found]
+    mine = [_condition(*finding, earlier, generation, now) for finding in found]
+    # Like upstream, this one has no generation: it is about containers, whatever the spec is by now.
+    mine += [_condition(*finding, earlier, None, now) for finding in _restarting(pod, observed, phase)]
     if phase not in _WHEN_ENDED:
         resizing = resize_conditions(pod, observed, resize or ResizeFacts(), earlier)
-        mine += [_condition(type_, True, reason, why, earlier, of or None, now) for type_, reason, why, of in resizing]
+        first = [_condition(type_, True, reason, why, earlier, of or None, now) for type_, reason, why, of in resizing]
+        mine = first + mine
     foreign = [condition for type_, condition in earlier.items() if type_ not in OWNED]
     return tuple(mine + foreign)
 

@@ -1,0 +1,60 @@
+"""The cgroup of all pods together: limited at the start to what is not reserved, and reported to the cluster.
+
+    start ─► write its limits ─► done: ``report`` records NodeAllocatableEnforced, for a cluster that is joined
+                   ▲     └─────► refused (the pods use more): FailedNodeAllocatableEnforcement, once more after a minute
+                   └───────────────────────┘
+
+Until the kernel takes a lower limit, eviction brings the usage of the pods down (upstream:
+enforceNodeAllocatableCgroups).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.model.errors import CgroupFailed
+
+if TYPE_CHECKING:
+    from trikubelet.model.objects import ObjectRef
+    from trikubelet.ports import Events, PodCgroups
+
+RETRY_SECONDS: Final = 60.0
+CGROUP_V1: Final = (
+    "cgroup v1 detected. This agent works with it, the upstream kubelet does not by default and will remove its"
+    " support: migrate this machine to cgroup v2"
+)
+
+
+class SharedCgroup:
+    """Owns whether the cgroup of all pods has its limits."""
+
+    def __init__(self, cgroups: PodCgroups, version: int, events: Events, node: ObjectRef) -> None:
+        """``version``: of the machine's cgroups."""
+        self._cgroups = cgroups
+        self._version = version
+        self._events = events
+        self._node = node
+        self._is_limited = trio.Event()
+
+    async def run(self) -> None:
+        """Limit the cgroup. Ends once the kernel has taken the limits, or if pods have no cgroups of their own."""
+        while True:
+            try:
+                if await self._cgroups.limit_all():
+                    self._is_limited.set()
+                return
+            except CgroupFailed as error:
+                message = f"Failed to update Node Allocatable Limits: {error.message}"
+                self._events.record(self._node, "Warning", "FailedNodeAllocatableEnforcement", message)
+            await trio.sleep(RETRY_SECONDS)
+
+    async def report(self) -> None:
+        """Record the version of cgroups if it is an old one, and the limits once they hold. Called when there is a
+        cluster to hear of it: events from before are not sent."""
+        if self._version == 1:
+            self._events.record(self._node, "Warning", "CgroupV1", CGROUP_V1)
+        await self._is_limited.wait()
+        message = "Updated Node Allocatable limit across pods"
+        self._events.record(self._node, "Normal", "NodeAllocatableEnforced", message)
