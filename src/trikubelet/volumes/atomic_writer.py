@@ -37,6 +37,18 @@ GROUP_READS: Final = 0o440
 GROUP_INHERITS: Final = 0o2000
 
 
+def directory_mode(group: int | None) -> int:
+    """The mode of the volume and of the directories in it. With a group, whatever is made there belongs to it."""
+    return DIRECTORY_MODE if group is None else DIRECTORY_MODE | GROUP_INHERITS
+
+
+def open_to(directory: Path, group: int | None) -> None:
+    """Let everyone read the directory, and give it to the group, if any. Raises OSError."""
+    if group is not None:
+        os.chown(directory, -1, group)
+    directory.chmod(directory_mode(group))
+
+
 def is_filled(volume: Path) -> bool:
     """Whether the volume was written whole once. False where it cannot be entered: it may be a link to what has gone
     since."""
@@ -148,14 +160,14 @@ def _write_new(volume: Path, files: Mapping[str, _Desired], group: int | None) -
 
 
 def _fill(directory: Path, files: Mapping[str, _Desired], group: int | None) -> None:
-    _open_to(directory, group)
+    open_to(directory, group)
     for path, file in files.items():
         parent = directory
         for part in path.split("/")[:-1]:
             parent = parent / part
             if not parent.exists():
                 parent.mkdir()
-                _open_to(parent, group)
+                open_to(parent, group)
         with open(directory / path, "xb", opener=_private) as opened:
             os.fchown(opened.fileno(), file.owner, file.group)
             os.fchmod(opened.fileno(), file.mode)
@@ -164,12 +176,6 @@ def _fill(directory: Path, files: Mapping[str, _Desired], group: int | None) -> 
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
-
-
-def _open_to(directory: Path, group: int | None) -> None:
-    if group is not None:
-        os.chown(directory, -1, group)
-    directory.chmod(DIRECTORY_MODE if group is None else DIRECTORY_MODE | GROUP_INHERITS)
 
 
 def _link(volume: Path, names: set[str]) -> None:

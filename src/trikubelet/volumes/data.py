@@ -80,11 +80,11 @@ class DataVolumes(VolumePlugin):
         assert self._objects is not None, "nobody said where the objects are"
         files = await maker_of(pod, sources, self._objects, self._facts)
         group = self._places.fs_group(pod)
-        make = partial(_directory, path)
+        make = partial(_directory, path, group)
         # A user's tmpfs may be small, or missing: only what needs it is kept there.
         if sources.in_memory and (self._places.user_memory is None or sources.has_secrets):
             size = self._places.memory_bytes(pod)
-            make = partial(self._places.mount_memory, path, size, atomic_writer.DIRECTORY_MODE, group)
+            make = partial(self._places.mount_memory, path, size, atomic_writer.directory_mode(group), group)
         async with self._turns:
             await self._places.threads.run(partial(_fill, path, make, files, group), f"{pod.metadata.uid}/{name}")
 
@@ -95,9 +95,9 @@ def _sources(volume: Volume) -> Sources:
     return sources
 
 
-def _directory(path: Path) -> None:
+def _directory(path: Path, group: int | None) -> None:
     path.mkdir(mode=0o750, parents=True, exist_ok=True)
-    path.chmod(atomic_writer.DIRECTORY_MODE)
+    atomic_writer.open_to(path, group)
 
 
 def _fill(path: Path, make: Callable[[], None], files: Callable[[], Files], group: int | None) -> None:

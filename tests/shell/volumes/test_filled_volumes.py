@@ -137,6 +137,17 @@ async def test_each_kind_lies_where_upstream_has_it_and_only_config_maps_on_the_
     assert b"first for vault for 600" == read(paths["p"], "t")
 
 
+async def test_volumes_belong_to_the_pods_group_and_so_does_whatever_is_made_in_them(
+    volumes: DiskVolumes, mounts: NotedMounts
+) -> None:
+    group = os.getgid()
+    paths = await volumes.set_up(pod(volumes=(CONFIG, SECRET), security_context=k8s.PodSecurityContext(fs_group=group)))
+
+    assert {(100 * MIB, 0o2755, group)} == {tuple(one) for one in mounts.mounted.values()}
+    made = os.stat(paths["c"])
+    assert (0o2755, group) == (stat.S_IMODE(made.st_mode), made.st_gid)
+
+
 async def test_setting_up_again_brings_the_files_up_to_date(volumes: DiskVolumes, objects: Objects) -> None:
     it = pod(volumes=(CONFIG, TOKEN))
     paths = await volumes.set_up(it)

@@ -146,9 +146,9 @@ def _huge_pages(pod: Pod) -> frozenset[str]:
 
 
 def sandbox_resources(pod: Pod, facts: NodeFacts) -> LinuxResources:
-    """What a runtime is told that the containers of the pod need together, which a virtual machine is sized by. Not
-    the overhead, which is passed next to it and would count twice. Like upstream, limits are added up although a
-    container without one leaves the pod's cgroup without."""
+    """The amounts that the containers of the pod need together, for runtimes that size a virtual machine by them. The
+    overhead is not included: it is passed next to them and would count twice. Like upstream, limits are added up
+    although a container without one leaves the pod's cgroup unlimited."""
     bare = replace(pod, spec=replace(pod.spec, overhead={})) if pod.spec.overhead else pod
     cpu, memory = (of(pod.spec.resources, "limits", name) or of_containers(pod, "limits", name) for name in _SIZED)
     return dataclasses.replace(

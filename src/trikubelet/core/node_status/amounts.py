@@ -60,8 +60,8 @@ def allocatable(amounts: Mapping[str, int], reserved: Reserved) -> dict[str, int
 
 
 def shared_limit(amounts: Mapping[str, int], processes_max: int, reserved: Reserved) -> dict[str, int]:
-    """What all pods together may use: the capacity without what is reserved, and that of processes with it. Like
-    upstream, the memory of huge pages is not left out, because the kernel limits it apart."""
+    """The limit of all pods together: the capacity, and the number of processes, without the reserved amounts. Like
+    upstream, the memory of huge pages is included, because the kernel limits it apart."""
     everything = {**amounts, PROCESSES: processes_max} if processes_max else amounts
     return {name: max(0, amount - _set_aside(name, amount, reserved)) for name, amount in everything.items()}
 
