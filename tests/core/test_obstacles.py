@@ -53,9 +53,10 @@ def test_a_container_that_waits_because_its_start_failed_is_an_obstacle(reason: 
     assert found == of(status("a", waits("PodInitializing")), init=(status("b", waits(reason, "why")),))
 
 
+@pytest.mark.parametrize("shown", ["CrashLoopBackOff", "RunContainerError"])
 @pytest.mark.parametrize("reason", ["StartError", "ContainerCannotRun"])
-def test_a_container_whose_process_cannot_be_started_is_an_obstacle(reason: str) -> None:
-    backs_off = status("a", waits("CrashLoopBackOff", "back-off 10s"), ended(reason, 128, "no such file"))
+def test_a_container_whose_process_cannot_be_started_is_an_obstacle(reason: str, shown: str) -> None:
+    backs_off = status("a", waits(shown, "back-off 10s"), ended(reason, 128, "no such file"))
 
     assert Obstacle("a", reason, "no such file", may_go=True) == of(backs_off)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.restarts import CRASH_LOOP_BACK_OFF, RUN_CONTAINER_ERROR
+from trikubelet.core.restarts import BACKS_OFF, RUN_CONTAINER_ERROR
 
 if TYPE_CHECKING:
     from trikubelet.model import k8s
@@ -60,11 +60,11 @@ def _of_container(status: k8s.ContainerStatus) -> Obstacle | None:
     waiting = status.state.waiting if status.state is not None else None
     if waiting is None:
         return None
+    ended = status.last_state.terminated if status.last_state is not None else None
+    if waiting.reason in BACKS_OFF and ended is not None and ended.reason in _NEVER_RAN:
+        return Obstacle(status.name, ended.reason, ended.message, may_go=True)
     if waiting.reason in _STAYS | _MAY_GO:
         return Obstacle(status.name, waiting.reason, waiting.message, may_go=waiting.reason in _MAY_GO)
-    ended = status.last_state.terminated if status.last_state is not None else None
-    if waiting.reason == CRASH_LOOP_BACK_OFF and ended is not None and ended.reason in _NEVER_RAN:
-        return Obstacle(status.name, ended.reason, ended.message, may_go=True)
     return None
 
 

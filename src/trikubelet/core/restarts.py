@@ -85,8 +85,10 @@ def should_restart(pod: Pod, container: Container, status: ContainerStatus | Non
 # ---- back-off ----
 
 CRASH_LOOP_BACK_OFF: Final = "CrashLoopBackOff"
-RUN_CONTAINER_ERROR: Final = "RunContainerError"
 """Why a container waits whose back-off runs."""
+RUN_CONTAINER_ERROR: Final = "RunContainerError"
+BACKS_OFF: Final = frozenset({CRASH_LOOP_BACK_OFF, RUN_CONTAINER_ERROR})
+"""Reasons of a container that has ended, or did not come up, and waits to be started again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,8 @@ from trikubelet.core.names import all_containers, as_container
 from trikubelet.core.pod_status.amounts import given
 from trikubelet.core.resize.amounts import canonical
 from trikubelet.core.restarts import (
-    CRASH_LOOP_BACK_OFF,
+    BACKS_OFF,
     RESTART_ALL,
-    RUN_CONTAINER_ERROR,
     allows_restart,
     init_exit_code,
     is_sidecar,
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
 
 NOT_FOUND_MESSAGE = "The container could not be located when the pod was terminated"
 NOT_FOUND_EXIT_CODE = 137
-_BACKS_OFF = (CRASH_LOOP_BACK_OFF, RUN_CONTAINER_ERROR)
-"""Reasons of a container that ended, or did not come up, and waits to be started again."""
 RESTARTING_ALL = "RestartingAllContainers"
 INIT_DONE_MESSAGE = (
     "Unable to get init container status from container runtime and pod has been initialized, "
@@ -186,7 +183,7 @@ def _end_shown(previous: k8s.ContainerStatus | None) -> k8s.ContainerStateTermin
     """How the container was last seen: it had ended, be it that it was backing off since."""
     state = previous.state if previous is not None else None
     if previous is not None and state is not None and state.waiting is not None and previous.last_state is not None:
-        return previous.last_state.terminated if state.waiting.reason in _BACKS_OFF else None
+        return previous.last_state.terminated if state.waiting.reason in BACKS_OFF else None
     return state.terminated if state is not None else None
 
 
