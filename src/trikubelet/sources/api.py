@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trikubelet.core.names import API_SOURCE, CONFIG_SEEN, CONFIG_SOURCE, is_mirror, namespaced_name
+from trikubelet.core.names import API_SOURCE, CONFIG_SEEN, CONFIG_SOURCE, is_mirror
 from trikubelet.core.timestamps import rfc3339_nano
 from trikubelet.model import k8s
 from trikubelet.model.api import PODS
@@ -42,26 +42,31 @@ class ApiSource:
         self._pods = pods
         self._slot = slot
         self._clock = clock
-        self._marked: dict[tuple[str, str, str], tuple[k8s.Pod, k8s.Pod]] = {}
-        """By UID, namespace and name: the pod as the informer has it, and as it is passed on."""
+        self._marked: dict[tuple[str, str], tuple[k8s.Pod, k8s.Pod]] = {}
+        """By namespace and name: the pod as the informer has it, and as it is passed on."""
 
     def changed(self, _: Collection[tuple[str, str]]) -> None:
         """The informer's pods are others than before. Never blocks."""
         if self._pods.has_synced:
-            marked = (self._mark(pod) for pod in self._pods.objects.values() if not is_mirror(pod))
-            self._marked = {(pod.metadata.uid, *namespaced_name(pod)): (pod, passed) for pod, passed in marked}
-            pods = tuple(passed for _, passed in self._marked.values())
+            before, marked = self._marked, {}
+            for key, pod in self._pods.objects.items():
+                held = before.get(key)
+                if held is not None and held[0] is pod:
+                    marked[key] = held  # the same object again, by which the mux knows that nothing changed
+                elif not is_mirror(pod):
+                    marked[key] = (pod, self._with_time(pod, held))
+            self._marked = marked
+            pods = tuple(passed for _, passed in marked.values())
             undecodable = {
                 ObjectRef(PODS.kind, name, namespace, fault.uid): fault.why
                 for (namespace, name), fault in self._pods.faults().items()
             }
             self._slot.put(Snapshot(pods, undecodable=undecodable))
 
-    def _mark(self, pod: k8s.Pod) -> tuple[k8s.Pod, k8s.Pod]:
-        before = self._marked.get((pod.metadata.uid, *namespaced_name(pod)))
-        if before is not None and before[0] is pod:
-            return before  # the same object again, by which the mux knows that nothing changed
-        seen = before[1].metadata.annotations[CONFIG_SEEN] if before else rfc3339_nano(self._clock.now_ns())
+    def _with_time(self, pod: k8s.Pod, held: tuple[k8s.Pod, k8s.Pod] | None) -> k8s.Pod:
+        """The pod with the time at which it was first seen: now, unless it was passed on under this UID before."""
+        is_known = held is not None and held[1].metadata.uid == pod.metadata.uid
+        seen = held[1].metadata.annotations[CONFIG_SEEN] if held and is_known else rfc3339_nano(self._clock.now_ns())
         annotations = pod.metadata.annotations | {CONFIG_SEEN: seen}
         metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
-        return pod, msgspec.structs.replace(pod, metadata=metadata)
+        return msgspec.structs.replace(pod, metadata=metadata)

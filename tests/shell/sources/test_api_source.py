@@ -23,6 +23,8 @@ from trikubelet.testing.world import wall_ns
 if TYPE_CHECKING:
     from trio.testing import MockClock
 
+    from trikubelet.model import k8s
+
 BROKEN = ("default", "broken")
 
 
@@ -51,6 +53,10 @@ class Sourced:
     def uid(self, name: str) -> str:
         """Of a pod."""
         return self.server.get(PODS, name, "default").uid
+
+    async def named(self, name: str) -> k8s.Pod:
+        """The pod of that name in the next snapshot."""
+        return next(pod for pod in (await self.slot.take()).pods if pod.metadata.name == name)
 
     async def names(self) -> list[str]:
         """The pods of the next snapshot."""
@@ -130,18 +136,18 @@ async def test_a_pod_has_the_time_at_which_it_was_first_seen_whatever_it_says_an
     sourced = Sourced()
     sourced.create("one", **{CONFIG_SEEN: "long ago"})
     nursery.start_soon(sourced.run)
-    (first,) = (await sourced.slot.take()).pods
+    first = await sourced.named("one")
     began = first.metadata.annotations[CONFIG_SEEN]
     assert rfc3339_nano(wall_ns()) == began
 
     await trio.sleep(5)
     sourced.create("two")
-    again, two = (await sourced.slot.take()).pods
-    assert again is first
-    assert rfc3339_nano(wall_ns()) == two.metadata.annotations[CONFIG_SEEN]
+    pods = {pod.metadata.name: pod for pod in (await sourced.slot.take()).pods}
+    assert pods["one"] is first
+    assert rfc3339_nano(wall_ns()) == pods["two"].metadata.annotations[CONFIG_SEEN]
 
     sourced.server.patch(PODS, "one", {"metadata": {"labels": {"a": "b"}}}, "default", kind=PatchKind.MERGE)
-    changed, _ = (await sourced.slot.take()).pods
+    changed = await sourced.named("one")
     assert ({"a": "b"}, began) == (changed.metadata.labels, changed.metadata.annotations[CONFIG_SEEN])
 
     uid = sourced.uid("one")
@@ -149,6 +155,6 @@ async def test_a_pod_has_the_time_at_which_it_was_first_seen_whatever_it_says_an
     await sourced.slot.take()
     await trio.sleep(5)
     sourced.create("one")
-    new = next(pod for pod in (await sourced.slot.take()).pods if pod.metadata.name == "one")
+    new = await sourced.named("one")
     assert uid != new.metadata.uid
     assert rfc3339_nano(wall_ns()) == new.metadata.annotations[CONFIG_SEEN]
