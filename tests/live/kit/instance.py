@@ -99,16 +99,15 @@ def claim() -> Instance:
 
 
 def own_cgroup(instance: Instance, name: str) -> None:
-    """Have a cgroup at the top of every hierarchy go with the instance. One that is there already stays: it belongs to
-    another component. Raises RuntimeError where such a one has processes."""
-    there = [path for hierarchy in hierarchies() if (path := hierarchy / name).exists()]
-    for path in there:
+    """Have a cgroup at the top of the hierarchies go with the instance. Where one is there already it stays: it belongs
+    to another component. Raises RuntimeError where such a one has processes."""
+    paths = [hierarchy / name for hierarchy in hierarchies()]
+    for path in paths:
         if any(procs.read_text().strip() for procs in path.rglob("cgroup.procs")):
             raise RuntimeError(f"the cgroup {path} has processes: another kubelet uses this machine (stop it first)")
-    if not there:
-        record = _read_record(instance)
-        record["cgroups"] = [*record.get("cgroups", []), name]
-        instance.record.write_text(json.dumps(record))
+    record = _read_record(instance)
+    owned = [str(path) for path in paths if not path.exists()]
+    instance.record.write_text(json.dumps({**record, "cgroups": [*record.get("cgroups", []), *owned]}))
 
 
 def sweep_abandoned() -> list[Instance]:
@@ -131,9 +130,9 @@ def give_back(instance: Instance) -> None:
 
 def _give_back(instance: Instance) -> None:
     record = _read_record(instance)
-    before, names = record.get("before", {}), [instance.name, *record.get("cgroups", [])]
+    before, owned = record.get("before", {}), map(Path, record.get("cgroups", []))
     groups = _end_processes(instance)
-    for path in [*groups, *(hierarchy / name for hierarchy in hierarchies() for name in names)]:
+    for path in [*groups, *owned, *(hierarchy / instance.name for hierarchy in hierarchies())]:
         remove_cgroup(path)
     network.remove_bridge(instance.name)
     network.remove_port_rules(instance.name)

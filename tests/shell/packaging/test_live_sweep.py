@@ -135,12 +135,16 @@ def test_a_cgroup_that_an_abandoned_instance_owns_goes_with_it(
         monkeypatch.setattr(network, name, lambda _: None)
     monkeypatch.setattr(network, "links", set)
     monkeypatch.setattr(network, "translation_rules", list)
+    second = hierarchy.with_name("second")
+    monkeypatch.setattr(instance, "hierarchies", lambda: [hierarchy, second])
     (hierarchy / "kubelet.slice").mkdir()
     made = claimed(151, "kubepods", "kubelet.slice")
-    (hierarchy / "kubepods/burstable").mkdir(parents=True)
+    for one in (hierarchy / "kubepods/burstable", second / "kubepods", second / "kubelet.slice"):
+        one.mkdir(parents=True)
 
     assert [made] == instance.sweep_abandoned()
     assert [hierarchy / "kubelet.slice"] == list(hierarchy.iterdir())  # it was there before
+    assert [] == list(second.iterdir())
 
 
 def test_a_cgroup_in_which_another_kubelet_has_processes_cannot_be_owned(hierarchy: Path) -> None:
