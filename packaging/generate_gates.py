@@ -105,10 +105,14 @@ def main(releases: list[str]) -> int:
     if not releases:
         print((__doc__ or "").strip(), file=sys.stderr)
         return 2
-    history = joined([(release, read(release)) for release in releases])
+    write(releases, joined([(release, read(release)) for release in releases]))
+    return 0
+
+
+def write(releases: list[str], history: Stages) -> None:
+    """Write the file of a history that was joined from these releases."""
     lines = "".join(f"{name} {' '.join(stages)}\n" for name, stages in history.items())
     TARGET.write_text(_HEAD.format(releases=", ".join(releases)) + lines + '"""\n')
-    return 0
 
 
 if __name__ == "__main__":

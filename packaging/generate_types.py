@@ -151,10 +151,14 @@ def render(name: str, schema: dict) -> str:
     return "\n".join([head, f'    """The API\'s {name}."""', "", *members])
 
 
+def schemas_of(version: str) -> Path:
+    """The directory of the schemas of a release, which may not exist."""
+    return Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / f"{version}-local-strict"
+
+
 def generate() -> str:
     """The whole module."""
-    folder = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / f"{VERSION}-local-strict"
-    definitions = json.loads((folder / "_definitions.json").read_text())["$defs"]
+    definitions = json.loads((schemas_of(VERSION) / "_definitions.json").read_text())["$defs"]
     todo, found = list(ROOTS), {}
     while todo:
         full_name = todo.pop()

@@ -148,7 +148,7 @@ HERE = (
     _gauge("process_max_fds"),
     _counter("kubelet_container_requested_resizes_total", "resource requirement operation", often=False),
     _histogram("kubelet_pod_resize_duration_milliseconds", "success", RESIZE, often=False),
-    _gauge("kubelet_pod_pending_resizes", "reason"),
+    _gauge("kubelet_pod_pending_resizes", "reason priority_bucket"),
     _gauge("kubelet_pod_in_progress_resizes"),
     _counter("kubelet_pod_infeasible_resizes_total", "reason_detail", often=False),
     _counter("kubelet_pod_deferred_accepted_resizes_total", "retry_trigger", often=False),
@@ -161,6 +161,7 @@ PROBES = (
 """Those of ``/metrics/probes``."""
 
 ABSENT = {
+    "how long a deferred resize waits is not measured yet": "kubelet_pod_deferred_resize_duration_seconds",
     "records of pulls are files that nobody keeps in memory, and to count them is to list a directory": (
         "kubelet_imagemanager_ondisk_pulledrecords kubelet_imagemanager_ondisk_pullintents "
         "kubelet_imagemanager_inmemory_pulledrecords_usage_percent "
@@ -176,7 +177,8 @@ ABSENT = {
     "there are no managers of CPUs, memory and topology yet": (
         "kubelet_cpu_manager_pinning_requests_total kubelet_memory_manager_pinning_requests_total "
         "kubelet_topology_manager_admission_requests_total kubelet_container_aligned_compute_resources_count "
-        "kubelet_resource_manager_container_assignments kubelet_container_aligned_compute_resources_failure_count "
+        "kubelet_resource_manager_container_assignments_total "
+        "kubelet_container_aligned_compute_resources_failure_count "
         "kubelet_cpu_manager_allocation_per_numa kubelet_cpu_manager_exclusive_cpu_allocation_count "
         "kubelet_cpu_manager_pinning_errors_total kubelet_cpu_manager_shared_pool_size_millicores "
         "kubelet_memory_manager_pinning_errors_total kubelet_topology_manager_admission_duration_ms "
@@ -185,7 +187,10 @@ ABSENT = {
     "memory is not reserved for pods by their requests (MemoryQoS) yet": (
         "kubelet_memory_qos_node_memory_low_bytes kubelet_memory_qos_node_memory_min_bytes"
     ),
-    "there is no gRPC API that pods are watched by": "kubelet_pod_watch_events_dropped_total",
+    "there is no gRPC API that pods are watched by": (
+        "kubelet_pod_watch_events_dropped_total kubelet_pod_requests_total kubelet_pod_requests_list "
+        "kubelet_pod_requests_get kubelet_pod_requests_watch"
+    ),
     "there are no host-process containers, which are Windows'": (
         "kubelet_started_host_process_containers_total kubelet_started_host_process_containers_errors_total"
     ),

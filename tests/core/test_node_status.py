@@ -69,7 +69,7 @@ def test_capacity_counts_what_the_machine_has() -> None:
         "cpu": "4",
         "memory": "8388608Ki",
         "pods": "110",
-        "ephemeral-storage": "104857600Ki",
+        "ephemeral-storage": "107374182400",
         "hugepages-2Mi": "1Gi",
         "hugepages-1Gi": "0",
     } == shown(capacity(READING, 110))

@@ -175,20 +175,27 @@ def test_initialized(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected", "sandboxes"),
+    ("why", "sandboxes"),
     [
-        pytest.param("False", (), id="there is no sandbox"),
-        pytest.param("False", (DEAD_BOX,), id="the sandbox is dead"),
-        pytest.param("False", (replace(BOX, ips=()),), id="the sandbox has no address"),
-        pytest.param("False", (BOX, BOX), id="there is one too many"),
-        pytest.param("False", (replace(BOX, host_network=True),), id="it is on the wrong network"),
-        pytest.param("True", (BOX,), id="it stands and has an address"),
-        pytest.param("True", (BOX, DEAD_BOX), id="it stands, an older one is dead"),
+        pytest.param("no pod sandbox exists", (), id="there is no sandbox"),
+        pytest.param("pod sandbox is not ready", (DEAD_BOX,), id="the sandbox is dead"),
+        pytest.param("pod sandbox has no IP address", (replace(BOX, ips=()),), id="the sandbox has no address"),
+        pytest.param("multiple pod sandboxes are ready and need to be reconciled", (BOX, BOX), id="one too many"),
+        pytest.param(
+            "network namespace mode changed and sandbox needs to be recreated",
+            (replace(BOX, host_network=True),),
+            id="it is on the wrong network",
+        ),
+        pytest.param("", (BOX,), id="it stands and has an address"),
+        pytest.param("", (BOX, DEAD_BOX), id="it stands, an older one is dead"),
     ],
 )
-def test_ready_to_start_containers(expected: str, sandboxes: tuple[SandboxStatus, ...]) -> None:
+def test_ready_to_start_containers_states_why_a_new_sandbox_is_needed(
+    why: str, sandboxes: tuple[SandboxStatus, ...]
+) -> None:
     observed = observe(PLAIN, sandboxes=sandboxes)
-    assert (expected, "", "") == find("PodReadyToStartContainers", PLAIN, runs("a"), observed=observed)
+    expected = ("False", "PodSandboxNotReady", why) if why else YES
+    assert expected == find("PodReadyToStartContainers", PLAIN, runs("a"), observed=observed)
 
 
 ALL = rule("RestartAllContainers", "In", 42)

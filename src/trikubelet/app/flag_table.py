@@ -285,6 +285,7 @@ _IGNORED: Final = """
 cloud-config TEXT
 experimental-allocatable-ignore-eviction BOOL
 experimental-mounter-path TEXT
+housekeeping-interval DURATION
 keep-terminated-pod-volumes BOOL
 maximum-dead-containers INT
 maximum-dead-containers-per-container INT

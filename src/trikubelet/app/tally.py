@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from trikubelet.core.lifecycle import Finished, StopReason, Terminated, Terminating
 from trikubelet.core.names import is_static
 from trikubelet.core.pod_status.resizing import IN_PROGRESS
+from trikubelet.core.resize.priority import priority_bucket
 from trikubelet.core.volume_plugins import plugin_name
 from trikubelet.server.node_figures import Tally, Work
 
@@ -31,7 +32,8 @@ def tally(node: Node, *, in_cluster: bool) -> Tally:
             found.active[is_static(worker.pod)] += 1
         shown = node.statuses.get(worker.pod.metadata.uid)
         found.resizes_under_way += shown is not None and any(one.type == IN_PROGRESS for one in shown.conditions)
-    found.resizes_pending.update(one.reason for one in node.resize_notes.all_pending())
+    for uid, waiting in node.resize_notes.all_pending().items():
+        found.resizes_pending[waiting.reason, priority_bucket(desired.get(uid))] += 1
     if in_cluster:
         found.mirrors = found.desired[True]
     return found

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from trikubelet.core.pod_status.resizing import ResizeFacts
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trikubelet.core.resize.verdicts import Pending
     from trikubelet.model.k8s import Pod
     from trikubelet.pods.allocations import Allocations
@@ -29,9 +31,9 @@ class ResizeNotes:
         """Why the pod's resize is not granted; None where none waits."""
         return self._pending.get(uid)
 
-    def all_pending(self) -> tuple[Pending, ...]:
-        """Of every pod whose resize is not granted."""
-        return tuple(self._pending.values())
+    def all_pending(self) -> Mapping[str, Pending]:
+        """Why each resize that waits is not granted, by the pod's UID."""
+        return self._pending
 
     def note_pending(self, uid: str, pending: Pending) -> None:
         """The pod's resize is not granted, and why."""

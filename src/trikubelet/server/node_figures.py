@@ -32,13 +32,14 @@ class Tally:
     """The pods there are at one moment. ``desired`` and ``active`` (those that hold a place on the node) by whether
     they are static; ``mirrors``: static pods of which an API server has, or is to have, a picture; ``working``: those
     with a worker; ``volumes``: those the desired pods name, by upstream's name of their kind; ``resizes_pending``:
-    resizes that wait, by the reason in their pods' status, and ``resizes_under_way``."""
+    resizes that wait, by the reason in their pods' status and the range of the pods' priority, and
+    ``resizes_under_way``."""
 
     desired: Counter[bool] = field(default_factory=Counter)
     active: Counter[bool] = field(default_factory=Counter)
     working: Counter[Work] = field(default_factory=Counter)
     volumes: Counter[str] = field(default_factory=Counter)
-    resizes_pending: Counter[str] = field(default_factory=Counter)
+    resizes_pending: Counter[tuple[str, str]] = field(default_factory=Counter)
     resizes_under_way: int = 0
     mirrors: int = 0
     ephemeral_containers: int = 0

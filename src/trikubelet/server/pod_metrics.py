@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.core.resize.priority import NORMAL
 from trikubelet.server.exposition import counter, gauge, histogram
 from trikubelet.server.node_figures import Work
 
@@ -86,8 +87,8 @@ def _of_resizes(pods: PodFigures, tally: Tally) -> Iterator[Family]:
     help_ = "Carrying a resize out, in milliseconds."
     yield histogram("kubelet_pod_resize_duration_milliseconds", help_, pods.resizes, "success")
     help_ = "Resizes that the node has not granted."
-    pending = {reason: tally.resizes_pending[reason] for reason in ("Deferred", "Infeasible")}
-    yield gauge("kubelet_pod_pending_resizes", help_, pending, "reason")
+    pending = {(reason, NORMAL): 0 for reason in ("Deferred", "Infeasible")} | tally.resizes_pending
+    yield gauge("kubelet_pod_pending_resizes", help_, pending, "reason", "priority_bucket")
     help_ = "Resizes that were granted and are not carried out."
     yield gauge("kubelet_pod_in_progress_resizes", help_, tally.resizes_under_way)
     help_ = "Resizes that were never to be granted."

@@ -15,27 +15,34 @@ if TYPE_CHECKING:
 
 class SandboxNeed(NamedTuple):
     """Whether a new sandbox is needed, the attempt it would have (or the present one has), and the present one's id,
-    empty when it is of no use to whoever cleans up."""
+    empty when it is of no use to whoever cleans up. ``why``: the reason in upstream's words, "" without a need."""
 
     recreate: bool
     attempt: int
     sandbox_id: str
+    why: str = ""
 
 
 def sandbox_need(pod: Pod, observed: PodObservation) -> SandboxNeed:
     """Compare the newest sandbox with what the pod needs (upstream: PodSandboxChanged)."""
     if not observed.sandboxes:
-        return SandboxNeed(recreate=True, attempt=0, sandbox_id="")
+        return SandboxNeed(recreate=True, attempt=0, sandbox_id="", why="no pod sandbox exists")
     newest = observed.sandboxes[0]
     ready = sum(sandbox.state is SandboxState.READY for sandbox in observed.sandboxes)
     following = newest.attempt + 1
-    if ready > 1 or newest.state is not SandboxState.READY:
-        return SandboxNeed(recreate=True, attempt=following, sandbox_id=newest.id)
+    if ready > 1:
+        why = "multiple pod sandboxes are ready and need to be reconciled"
+        return SandboxNeed(recreate=True, attempt=following, sandbox_id=newest.id, why=why)
+    if newest.state is not SandboxState.READY:
+        why = "pod sandbox is not ready"
+        return SandboxNeed(recreate=True, attempt=following, sandbox_id=newest.id, why=why)
     host_network = bool(pod.spec.host_network)
     if newest.host_network != host_network:
-        return SandboxNeed(recreate=True, attempt=following, sandbox_id="")
+        why = "network namespace mode changed and sandbox needs to be recreated"
+        return SandboxNeed(recreate=True, attempt=following, sandbox_id="", why=why)
     if not host_network and not newest.ips:
-        return SandboxNeed(recreate=True, attempt=following, sandbox_id=newest.id)
+        why = "pod sandbox has no IP address"
+        return SandboxNeed(recreate=True, attempt=following, sandbox_id=newest.id, why=why)
     return SandboxNeed(recreate=False, attempt=newest.attempt, sandbox_id=newest.id)
 
 

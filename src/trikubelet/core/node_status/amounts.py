@@ -93,6 +93,8 @@ def shown(amounts: Mapping[str, int]) -> dict[str, Quantity]:
 def _shown(name: str, amount: int) -> str:
     if name == CPU:
         return quantity.canonical(f"{amount}m")
+    if name == EPHEMERAL_STORAGE:  # in decimal units since 1.37, memory in binary ones
+        return quantity.canonical(str(amount))
     if name == PODS or not amount:
         return str(amount)
     if name.startswith(HUGE_PAGES):

@@ -135,7 +135,8 @@ def _condition(
 
 def _ready_to_start(pod: k8s.Pod, observed: PodObservation) -> Finding:
     """Whether a sandbox stands that containers can be started in: one that would not be recreated."""
-    return ("PodReadyToStartContainers", not sandbox_need(pod, observed).recreate, "", "")
+    need = sandbox_need(pod, observed)
+    return ("PodReadyToStartContainers", not need.recreate, "PodSandboxNotReady" if need.recreate else "", need.why)
 
 
 def _restarting(pod: k8s.Pod, observed: PodObservation, phase: str) -> tuple[Finding, ...]:
