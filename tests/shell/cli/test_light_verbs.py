@@ -87,6 +87,15 @@ def test_words_about_the_program_itself_load_nothing_of_an_agent_either(words: s
     assert [] == json.loads(done.stderr.splitlines()[-1])[1]
 
 
+@pytest.mark.parametrize("words", ["version", "--version", "help"])
+def test_the_version_and_the_overview_load_no_records_either(words: str) -> None:
+    script = f"import sys; from trikubelet.cli.main import main; main([{words!r}]); print([*sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert "'msgspec'" not in done.stdout
+    assert "'trikubelet.model.k8s'" not in done.stdout
+
+
 async def test_a_silent_agent_is_named_without_an_event_loop_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

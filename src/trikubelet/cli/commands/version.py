@@ -10,9 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from trikubelet import __version__
-from trikubelet.app.release import chosen_release, reported_version
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.model.errors import StartFailed
 from trikubelet.model.upstream import KUBERNETES_VERSION
 
 if TYPE_CHECKING:
@@ -50,6 +48,10 @@ def _versions() -> dict[str, str]:
 
 def _reported() -> str:
     """The version that an agent reports before it knows its API server's. Raises CommandFailed."""
+    # Only kubelet's line and the object have it, and it takes the records of the API to load.
+    from trikubelet.app.release import chosen_release, reported_version  # noqa: PLC0415
+    from trikubelet.model.errors import StartFailed  # noqa: PLC0415
+
     try:
         return reported_version(chosen_release())
     except StartFailed as error:
