@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trikubelet.core.node_status.release import reported_release
+from trikubelet.core.reported_release import reported_release
 
 
 @pytest.mark.parametrize(

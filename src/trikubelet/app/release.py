@@ -1,7 +1,7 @@
 """The version that the agent reports, as the node's kubelet and to ``kubelet --version``.
 
     /etc/trikubelet/kubernetes-version ─► chosen_release ─┐
-    model.upstream, the release that is followed ─────────┼─► core.node_status.release ─► full_version ─► reported
+    model.upstream, the release that is followed ─────────┼─► core.reported_release ──────► full_version ─► reported
     the API server's version, once it is known ───────────┘
 
 A package sets the file for a distribution that pins its nodes to one minor version; an operator may edit it.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from trikubelet import __version__
-from trikubelet.core.node_status.release import reported_release
+from trikubelet.core.reported_release import reported_release
 from trikubelet.kit.plain_file import read_plain
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.upstream import FOLLOWED, KUBERNETES_VERSION, minor_of
