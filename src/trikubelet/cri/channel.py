@@ -9,8 +9,8 @@ waits for. That a runtime is away is logged once for each kind of problem, when 
 answered a call, one that greets and goes away is not back. Calls in flight when a connection breaks fail with
 RuntimeLost, since only the caller can know whether asking twice does harm.
 
-Who finds no room, because the runtime takes only so many calls at a time, stands in a line; as long as there is one,
-room that comes is for its first. A round of a thousand calls stands there with one at a time, like everybody.
+A call that finds no room, because the runtime takes only so many calls at a time, joins a queue; while there is one,
+new room is for its first. A round of a thousand calls waits there with one at a time, like all others.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Reply = TypeVar("Reply")
 
 
 class State(enum.Enum):
-    """What a channel is doing, in a word for an operator."""
+    """The state of a channel, in a word for an operator."""
 
     CLOSED = "closed"
     CONNECTING = "connecting"
@@ -92,8 +92,8 @@ class Channel:
         quiet: bool = False,
         spans: Spans | None = None,
     ) -> None:
-        """``peer``: who is at the other end, for the log; ``quiet``: who asks says what comes of it, not the log;
-        ``spans``: who makes a span of each call, if anybody does."""
+        """``peer``: the name of the other end, for the log; ``quiet``: failures are reported by the callers, not in the
+        log; ``spans``: makes a span of each call, if traces are wanted."""
         self._peer = peer
         self._endpoint = endpoint
         self._path = endpoint if connector else socket_path(endpoint)
@@ -166,7 +166,7 @@ class Channel:
             self.leave(waiters)
 
     def statistics(self) -> Statistics:
-        """What the channel is doing, in words and numbers."""
+        """The state of the channel, in words and numbers."""
         return Statistics(
             endpoint=self._endpoint,
             state=self._state,
@@ -257,11 +257,11 @@ class Channel:
         return exchange
 
     def note(self, path: str, seconds: float, *, failed: bool) -> None:
-        """A unary call is over. Streams are not counted: they take as long as somebody listens."""
+        """Count a unary call that has ended. Streams are not counted: they take as long as their readers listen."""
         self.figures.note(path, seconds, failed=failed)
 
     def leave(self, waiters: trio.lowlevel.ParkingLot) -> None:
-        """Wait for room no longer, if they did; who stands behind them is woken if there is room."""
+        """Wait for room no longer, if they did; the next in the queue is woken if there is room."""
         self._line.pop(waiters, None)
         self._call_first()
 

@@ -68,12 +68,12 @@ class Connection:
 
     @property
     def open(self) -> bool:
-        """Whether new calls belong here."""
+        """True if new calls belong here."""
         return self._greeted.is_set() and not self.reason and self._wire.ended is None
 
     @property
     def has_room(self) -> bool:
-        """Whether a call can be sent now: neither the runtime's limit nor the outbox is full."""
+        """True if a call can be sent now: neither the runtime's limit nor the outbox is full."""
         limit: int = self._wire.h2.remote_settings.max_concurrent_streams
         return self.open and len(self.exchanges) < limit and not self._wire.crowded
 
@@ -171,7 +171,7 @@ class Connection:
 
     def _on_goaway(self, event: GoAway) -> None:
         self._drain(str(event))
-        # The server has not begun these (RFC 9113, 6.8), so whoever asked may safely ask again.
+        # The server has not begun these (RFC 9113, 6.8), so their callers may safely ask again.
         for exchange in [e for e in self.exchanges.values() if e.stream_id > event.last_stream_id]:
             exchange.fail(NotProcessed(str(event)))
 

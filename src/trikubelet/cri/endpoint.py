@@ -38,7 +38,7 @@ def endpoint_at(path: str) -> str:
 
 
 def connect_failure(path: str, error: OSError) -> str:
-    """Why nobody was reached at ``path``, for an operator."""
+    """Return why ``path`` could not be reached, for an operator."""
     if isinstance(error, FileNotFoundError):
         return f"no socket at {path}: the runtime is not running, or listens elsewhere"
     if isinstance(error, ConnectionRefusedError):

@@ -1,7 +1,7 @@
 """The seam between gRPC statuses and ``model.runtime_errors``, in both directions.
 
 The client's end turns every status, every HTTP answer that is not gRPC and every reset stream into one of our classes;
-the server's end turns our classes back, so that a handler can raise what a caller will catch. Nobody else looks at a
+the server's end turns our classes back, so that a handler can raise what a caller will catch. No other part looks at a
 status code.
 """
 
@@ -36,7 +36,7 @@ _CLASSES: Final[dict[Status, type[RuntimeCallError]]] = {
     Status.RESOURCE_EXHAUSTED: ResourceExhausted,
 }
 _NO_CRI: Final = ("unknown service runtime.v1.RuntimeService", "unknown service runtime.v1.ImageService")
-# What a proxy or a server that is no gRPC server answers, by gRPC's own table (doc/http-grpc-status-mapping.md).
+# The HTTP answers of a proxy or a server that is no gRPC server, by gRPC's own table (doc/http-grpc-status-mapping.md).
 _HTTP: Final = {
     400: Status.INTERNAL,
     401: Status.UNAUTHENTICATED,
@@ -58,7 +58,7 @@ _RESET: Final = {
 
 
 def error_for(code: int, message: str) -> RuntimeCallError:
-    """The error for gRPC status ``code``; codes nobody has defined yet become a RuntimeFailure with their number."""
+    """The error for gRPC status ``code``; codes that are not defined yet become a RuntimeFailure with their number."""
     try:
         status = Status(code)
     except ValueError:
@@ -67,7 +67,8 @@ def error_for(code: int, message: str) -> RuntimeCallError:
     # Go's gRPC library marks an oversized message only by its text; the decision it calls for is another one.
     if status is Status.RESOURCE_EXHAUSTED and "message" in message and "larger than max" in message:
         return MessageTooLarge(message)
-    # Go's gRPC library marks a service that was never registered only by its text, too. Of a method it says otherwise.
+    # Go's gRPC library marks a service that was never registered only by its text, too. A missing method has another
+    # text.
     if status is Status.UNIMPLEMENTED and message.startswith(_NO_CRI):
         return NoCriService(message)
     found = _CLASSES.get(status)

@@ -1,4 +1,4 @@
-"""Who listens to a runtime's events, and what they receive. The runtimes of our own have one each.
+"""The listeners to a runtime's events, and the events they receive. The runtimes of our own have one each.
 
 An event is a hint to look. A listener that does not keep up loses the oldest ones, never the newest.
 """
@@ -20,14 +20,14 @@ EVENTS_WAITING_MAX: Final = 1000
 
 
 class ShownSandbox(Protocol):
-    """What a board needs of a runtime's sandboxes."""
+    """The facts that a board needs of a runtime's sandboxes."""
 
     def status(self) -> pb.PodSandboxStatus:
         """As ``PodSandboxStatus`` shows it."""
 
 
 class ShownContainer(Protocol):
-    """What a board needs of a runtime's containers."""
+    """The facts that a board needs of a runtime's containers."""
 
     def status(self) -> pb.ContainerStatus:
         """As ``ContainerStatus`` shows it."""

@@ -6,7 +6,7 @@
                                 abandon() by the caller ──► gone, the runtime gets RST_STREAM
 
 ``Connection`` makes one per call and feeds it what arrives, synchronously; the caller's task takes messages out. One
-exchange has one taker. What is taken out opens the stream's window again; what nobody takes stays bounded by it.
+exchange has one taker. A message that is taken opens the stream's window again; untaken ones stay bounded by it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from trikubelet.core.frames import StreamData
     from trikubelet.kit.spans import Asking
 
-# Complete messages that nobody has taken yet, before we stop opening the window.
+# Complete messages that were not taken yet, before we stop opening the window.
 UNTAKEN_BYTES_MAX: Final = STREAM_WINDOW_BYTES // 2
 MESSAGE_EXTRA_BYTES: Final = 64
-"""What a message takes in memory beyond its length; without it, empty ones would count for nothing, in any number."""
+"""The memory of a message beyond its length; without it, empty ones would count for nothing, in any number."""
 
 
 class NotProcessed(Exception):
@@ -52,7 +52,7 @@ class Exchange:
         waiters: trio.lowlevel.ParkingLot,
         span: Asking | None = None,
     ) -> None:
-        """Whoever waits in ``waiters`` is woken by messages and by the end; it may be shared with other exchanges.
+        """The tasks in ``waiters`` are woken by messages and by the end; it may be shared with other exchanges.
         ``span`` ends with the call."""
         self.stream_id = stream_id
         self._wire = wire
@@ -95,12 +95,12 @@ class Exchange:
 
     @property
     def has_answered(self) -> bool:
-        """Whether there is a message that nobody has taken."""
+        """True if there is a message that was not taken yet."""
         return bool(self._messages)
 
     @property
     def is_decided(self) -> bool:
-        """Whether it is known what has become of a unary call: it has ended, or has more than one answer."""
+        """True if the outcome of a unary call is known: it has ended, or has more than one answer."""
         return self._ended or len(self._messages) > 1
 
     def sole(self, path: str) -> bytes:

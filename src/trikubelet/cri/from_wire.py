@@ -44,8 +44,8 @@ _CONTAINER_STATES: Final = {
     pb.CONTAINER_EXITED: ContainerState.EXITED,
 }
 _NO_PROGRAM: Final = "failed to get task pid"
-"""What containerd says of a start that it gave up before it asked for the program to run. After that, which it reports
-with another message, the program may run."""
+"""containerd's message about a start that it gave up before it asked for the program to run. After that, which it
+reports with another message, the program may run."""
 _GIVEN_UP: Final = re.compile(r"context (canceled|deadline exceeded)|failed to start shim: .*signal: killed")
 """How Go, and the processes that containerd starts for it, say that their caller has gone (seen of 1.6 and 2.2)."""
 
@@ -124,7 +124,7 @@ def _termination_file(status: pb.ContainerStatus) -> str:
 
 
 def _check_whole(method: str, status: pb.PodSandboxStatus | pb.ContainerStatus) -> None:
-    """What has no id, name or time of its making is half a status, or none: taken as it is, it would have its pod
+    """Refuse a status without id, name or time of creation: it is half a status, or none, and would have its pod
     started beside itself. Upstream refuses the same."""
     has = {"id": status.id, "metadata.name": status.metadata.name, "created_at": status.created_at}
     lacking = [name for name, value in has.items() if not value]
@@ -135,7 +135,7 @@ def _check_whole(method: str, status: pb.PodSandboxStatus | pb.ContainerStatus) 
 
 @lru_cache(_USERS_MAX)
 def _of(uid: int, gid: int, groups: tuple[int, ...]) -> User:
-    """The same for all containers of one user, for there are few."""
+    """Return one object for all containers of one user: users are few."""
     return User(uid, gid, groups)
 
 
@@ -145,7 +145,7 @@ def _user(user: pb.LinuxContainerUser) -> User:
 
 @lru_cache(_AMOUNTS_MAX)
 def _held(*amounts: int) -> HeldResources | None:
-    """The same for all containers of one size: replicas have many."""
+    """Return one object for all containers of one size: replicas have many."""
     return HeldResources(*amounts) if any(amounts) else None
 
 
@@ -154,9 +154,9 @@ def _resources(reported: pb.LinuxContainerResources) -> HeldResources | None:
 
 
 def _state_and_reason(status: pb.ContainerStatus) -> tuple[ContainerState, str]:
-    """containerd gives a start up when whoever asked for it is gone, as an agent that is killed, and then shows a
-    container that ended as if its program could not be run. Nothing of it ever ran: that is no end to fail a pod for
-    that runs but once, nor a restart to count (but see ``pods.created_not_started``)."""
+    """containerd gives a start up when its caller is gone, as an agent that is killed, and then shows a container that
+    ended as if its program could not be run. Nothing of it ever ran: that is no end to fail a pod for that runs but
+    once, nor a restart to count (but see ``pods.created_not_started``)."""
     never_ran = status.state == pb.CONTAINER_EXITED and not status.started_at and status.reason == "StartError"
     if never_ran and _GIVEN_UP.search(status.message):
         return ContainerState.CREATED, NO_PROGRAM if _NO_PROGRAM in status.message else status.reason
@@ -197,7 +197,7 @@ def image_info(image: pb.Image) -> ImageInfo:
 
 
 def container_event(event: pb.ContainerEventResponse) -> ContainerEvent:
-    """One event, reduced to whom it is about."""
+    """Return one event, reduced to the container it concerns."""
     return ContainerEvent(
         pod_uid=event.pod_sandbox_status.metadata.uid,
         container_id=event.container_id,

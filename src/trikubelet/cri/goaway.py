@@ -12,7 +12,7 @@ from h2.errors import ErrorCodes
 from hyperframe.frame import GoAwayFrame
 
 TEXT_BYTES_MAX: Final = 200
-"""Of the other side's reasons: they are logged and shown, and a frame may hold a quarter of a million."""
+"""The length of the other side's reasons: they are logged and shown, and a frame may hold a quarter of a million."""
 
 
 @dataclass(frozen=True, slots=True)

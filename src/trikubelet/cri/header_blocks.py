@@ -30,7 +30,7 @@ class HeaderBlocks(Generic[Key, Meaning]):
         self._shape = (0, 0)
 
     def recall(self, key: Key) -> Meaning | None:
-        """What was remembered, if it still holds."""
+        """Return the remembered meaning, if it still holds."""
         return self._known.get(key) if self._stands() else None
 
     def remember(self, key: Key, meaning: Meaning) -> None:
@@ -42,7 +42,7 @@ class HeaderBlocks(Generic[Key, Meaning]):
             self._known[key] = meaning
 
     def _stands(self) -> bool:
-        """Whether the table is as it was; if not, all is forgotten."""
+        """Return True if the table is unchanged; if not, forget all."""
         # Entries come in at the front, each a tuple of its own, and fall out at the end: if the first is the same and
         # there are as many, all are the same. The size says whether the next to come will push others out.
         entries = self._table.dynamic_entries

@@ -25,7 +25,7 @@ def encode_timeout(seconds: float) -> str:
     """``grpc-timeout`` for ``seconds`` (0 or more) from now, in the finest unit that fits and never too short."""
     for unit, divisor in (("n", 1e9), ("u", 1e6), ("m", 1e3), ("S", 1.0)):
         count = math.ceil(max(seconds, 0.0) * divisor)
-        # Nanoseconds only for what is shorter than a millisecond: nobody's clock is that good.
+        # Nanoseconds only for what is shorter than a millisecond: no clock is that good.
         if count <= (1_000_000 if unit == "n" else _TIMEOUT_MAX):
             return f"{count}{unit}"
     return f"{min(math.ceil(seconds / 3600), _TIMEOUT_MAX)}H"
@@ -49,7 +49,7 @@ def encode_message(text: str) -> str:
 
 
 def decode_message(value: str) -> str:
-    """The text; what is not UTF-8 is replaced, since an error about an error helps nobody."""
+    """The text; bytes that are not UTF-8 are replaced, since an error about an error is no help."""
     return unquote(value, encoding="utf-8", errors="replace")
 
 

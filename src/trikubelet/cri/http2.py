@@ -28,7 +28,8 @@ class StreamGone(Exception):
 
 
 class Http2(H2Connection):
-    """Owns the states of one connection's streams and what its windows have left, whoever wrote and read the frames."""
+    """Owns the states of one connection's streams and the rest of its windows, whichever code wrote and read the
+    frames."""
 
     # How many ended streams h2 remembers. Its default of 65,536 is some 6 MB in an agent that runs for months.
     MAX_CLOSED_STREAMS = 4096
@@ -47,7 +48,7 @@ class Http2(H2Connection):
         )
 
     def window(self, stream_id: int) -> int:
-        """How many bytes of DATA may be sent on the stream now. Raises StreamGone."""
+        """Return how many bytes of DATA may be sent on the stream now. Raises StreamGone."""
         stream = self.streams.get(stream_id)
         if stream is None or stream.closed:  # h2 keeps ended streams until it counts them
             raise StreamGone("the stream has ended")

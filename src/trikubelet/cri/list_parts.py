@@ -1,4 +1,4 @@
-"""What the two lists of the CRI are made of, and how a part of one is asked for.
+"""The elements of the two lists of the CRI, and the requests for a part of one.
 
 Requests are made of a ``Part``. Replies stay undecoded: ``core.parts`` reads of their bytes what it takes to split and
 to join them. A chunk takes milliseconds, so others run between one and the next.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ListKind:
-    """What the two lists differ in. ``states`` by number, in the order in which a life passes through them."""
+    """The differences of the two lists. ``states`` by number, in the order in which a life passes through them."""
 
     noun: str
     request: Any
@@ -62,8 +62,8 @@ Pods = dict[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is asked for: everything, or what each field that is set narrows it down to. ``pods`` are those to split by,
-    once they are known."""
+    """The selection: everything, or the items that each field that is set narrows it down to. ``pods`` are those to
+    split by, once they are known."""
 
     state: int | None = None
     namespace: str | None = None
@@ -79,12 +79,12 @@ class Part:
         return kind.filter(label_selector=labels) if labels else None
 
     def is_narrower(self, other: Part) -> bool:
-        """Whether it is a part of ``other``, and not the same."""
+        """True if it is a part of ``other``, and not the same."""
         pairs = ((self.state, other.state), (self.namespace, other.namespace), (self.uid, other.uid))
         return self != other and all(theirs in (None, mine) for mine, theirs in pairs)
 
     def is_dead(self, kind: ListKind) -> bool:
-        """Whether what is in it has ended."""
+        """True if the items in it have ended."""
         return self.state == list(kind.states)[-1]
 
     def words(self, kind: ListKind) -> str:

@@ -25,7 +25,7 @@ class UnixListener:
 
     def __init__(self, endpoint: str) -> None:
         """Listen at a path or ``unix://`` URL. Raises ValueError for an impossible one and OSError: EADDRINUSE while
-        somebody listens there or where something else than a socket is."""
+        another process listens there or where something else than a socket is."""
         self.path = Path(socket_path(endpoint))
         self._clear()
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -40,7 +40,7 @@ class UnixListener:
         self.listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
 
     def remove(self) -> None:
-        """Take the file away, unless somebody else has put another in its place."""
+        """Take the file away, unless another program has put another in its place."""
         with suppress(FileNotFoundError):
             if self.path.lstat().st_ino == self._inode:
                 self.path.unlink()
@@ -59,6 +59,6 @@ class UnixListener:
             except ConnectionRefusedError:
                 self.path.unlink(missing_ok=True)
                 return
-            except BlockingIOError:  # its backlog is full: somebody is there
+            except BlockingIOError:  # its backlog is full: a server is there
                 pass
-        raise OSError(errno.EADDRINUSE, f"somebody listens at {self.path} already")
+        raise OSError(errno.EADDRINUSE, f"another process listens at {self.path} already")

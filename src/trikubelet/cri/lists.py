@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LIST_BYTES_MAX: Final = 256 * 2**20
-"""Of one list, all chunks together: a quarter of a million containers."""
+"""Bytes of one list, all chunks together: a quarter of a million containers."""
 PARTS_MAX: Final = 20_000
 """Namespaces, or pods of one namespace. A runtime walks all it has for every part: more would never end in time."""
 PARTS_AT_ONCE_MAX: Final = 4
@@ -97,8 +97,8 @@ class _List:
         self._find_pods = find_pods
         self._reconnects = 0
         self._streams = True
-        self._outgrown: dict[Part, int] = {}  # bytes when it last did not fit, 0 while nobody knows
-        self._refused: Part | None = None  # what could be had in no way when all were last asked for
+        self._outgrown: dict[Part, int] = {}  # bytes when it last did not fit, 0 while that is unknown
+        self._refused: Part | None = None  # the part that no request could get when all were last asked for
         self._refused_until = -math.inf
 
     async def get(self, pod_uid: str | None) -> list[bytes]:
@@ -118,7 +118,7 @@ class _List:
 
     @property
     def split(self) -> str:
-        """What it is asked for by, for an operator; empty while it is not split."""
+        """How the list is split into requests, for an operator; empty while it is not split."""
         if self._refused is not None:
             return f"{self._refused.words(self._kind)} cannot be listed even by themselves"
         if self._streams or Part() not in self._outgrown:

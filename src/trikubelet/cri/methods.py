@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Message(Protocol):
-    """What this package needs of a generated protobuf message."""
+    """The part of a generated protobuf message that this package uses."""
 
     def SerializeToString(self) -> bytes:  # noqa: N802 - protobuf's name
         """The message as it goes over the wire."""
@@ -36,7 +36,7 @@ Reply = TypeVar("Reply", bound=Message)
 
 
 class StubChannel(Protocol):
-    """What a stub needs of its channel; ``cri.channel.Channel`` is the one there is."""
+    """The methods that a stub uses of its channel; ``cri.channel.Channel`` is the one there is."""
 
     def request(self, name: str, cardinality: Cardinality, request_type: type[Request], reply_type: type[Reply]) -> Any:
         """A call that has not been sent yet, used as a context manager, shaped like grpclib's client stream."""

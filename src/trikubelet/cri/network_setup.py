@@ -12,7 +12,7 @@ from trikubelet.model.decoding import decode_object
 from trikubelet.model.runtime import NetworkSetup
 
 KEY = "cniconfig"
-"""Of ``StatusResponse.info``."""
+"""The key in ``StatusResponse.info``."""
 
 
 class _Type(msgspec.Struct):

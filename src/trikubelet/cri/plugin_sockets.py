@@ -1,7 +1,7 @@
 """Plugins of this node over gRPC (``ports.PluginSockets``, ``ports.CsiDriver``), by the same channel as the runtime.
 
 A plugin's registration is asked for over a connection of its own and only for a moment; a driver's channel is kept as
-long as the driver is registered, and makes its connections again when the driver is started again. Who asks a driver
+long as the driver is registered, and makes its connections again when the driver is started again. A call to a driver
 that is away gets an error after a while instead of waiting for it.
 """
 
@@ -35,7 +35,7 @@ _GO_NAMES: Final = {"CANCELLED": "Canceled", "OK": "OK"}
 
 
 class GrpcPlugins:
-    """Asks whoever listens on a socket. Owns no state."""
+    """Calls the plugin that listens on a socket. Owns no state."""
 
     async def info(self, socket: str) -> PluginInfo:
         """See ``ports.PluginSockets``; so for all below."""
@@ -155,7 +155,7 @@ def _volume_stats(reply: csi_pb2.NodeGetVolumeStatsResponse) -> VolumeStats:
 
 
 async def _answer(channel: Channel, call: Callable[[], Awaitable[Reply]]) -> Reply:
-    """What a plugin answers. Raises DriverFailed."""
+    """Return a plugin's answer. Raises DriverFailed."""
     with trio.move_on_after(DIAL_SECONDS_MAX) as dialling:
         await channel.wait_connected()
     if dialling.cancelled_caught:

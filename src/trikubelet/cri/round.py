@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from trikubelet.cri.exchange import Exchange
 
 UNDER_WAY_MAX: Final = 16
-"""Of one round. A pod that has crashed for weeks may have hundreds of dead containers, and asking for all of them at
-once would fill the connection: lists and other pods would wait behind it."""
+"""Calls under way in one round. A pod that has crashed for weeks may have hundreds of dead containers, and asking for
+all of them at once would fill the connection: lists and other pods would wait behind it."""
 
 ASK_TIMES_MAX: Final = 5
 

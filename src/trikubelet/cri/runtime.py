@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 Record = TypeVar("Record", "SandboxStatus", "ContainerStatus")
 
 API_VERSION: Final = "0.1.0"
-"""What a kubelet says in ``Version``; runtimes ignore it."""
+"""The kubelet's version in ``Version``; runtimes ignore it."""
 _TIMED_OUT_CODE: Final = -1
 """No process ends so."""
 _TIMED_OUT: Final = b"command timed out"
@@ -76,8 +76,8 @@ class CriRuntime:
         return read_network_setup(reply.info.get(NETWORK_SETUP, ""))
 
     async def cgroup_driver(self) -> str:
-        """What ``RuntimeConfig`` says, or nothing where there is no such method, or no name here for what it says: of
-        a runtime that is newer than this agent the operator knows."""
+        """Return the driver in ``RuntimeConfig``, or nothing if there is no such method or no name here for its value:
+        an operator knows about a runtime that is newer than this agent."""
         try:
             reply = await self._stub.RuntimeConfig(pb.RuntimeConfigRequest())
         except NotImplementedByRuntime:
@@ -176,7 +176,7 @@ class CriRuntime:
         return ExecResult(reply.exit_code, reply.stdout, reply.stderr)
 
     async def container_stats(self) -> Sequence[ContainerStats]:
-        """What each container that runs uses. Raises NotImplementedByRuntime."""
+        """Return the usage of each container that runs. Raises NotImplementedByRuntime."""
         reply = await self._stub.ListContainerStats(pb.ListContainerStatsRequest())
         return [from_wire.container_stats(stats) for stats in reply.stats]
 
@@ -282,7 +282,7 @@ class CriImages:
 def _undecoded(
     ids: Sequence[str], answers: Sequence[bytes | NotFound], decoder: Callable[[bytes], Record]
 ) -> Iterator[Undecoded[Record]]:
-    """The replies among the answers, each with whom it was asked about."""
+    """The replies among the answers, each with the id it was asked about."""
     for id_, answer in zip(ids, answers, strict=True):
         if isinstance(answer, bytes):
             yield Undecoded(id_, answer, decoder)

@@ -30,7 +30,7 @@ FAREWELL_SECONDS_MAX: Final = 1.0
 
 
 class Servable(Protocol):
-    """What the generated ``…Base`` classes are to a server: a table of methods by path."""
+    """A generated ``…Base`` class as a server sees it: a table of methods by path."""
 
     def __mapping__(self) -> Mapping[str, Handler]:
         """Path to handler."""
@@ -84,7 +84,7 @@ async def serve(
         finally:
             if unix is not None:
                 unix.remove()
-            # First, so that whatever goes wrong with a connection's drain keeps nobody here for ever.
+            # First, so that a failing drain of a connection keeps no task here for ever.
             shielded.drain(farewell_seconds_max)
             for connection in connections:
                 connection.drain()

@@ -160,7 +160,7 @@ class Stream(Generic[Request, Reply]):
         self._waiters.unpark_all()
 
     def on_gone(self) -> None:
-        """RST_STREAM from the client, or the connection's end: nobody waits for the answer."""
+        """RST_STREAM from the client, or the connection's end: no client waits for the answer."""
         self.ended = True
         self.scope.cancel()
 

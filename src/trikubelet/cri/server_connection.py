@@ -4,9 +4,9 @@
                    └──────── closed, broken, not HTTP/2 ───────────┘
 
 Each call is one task in the connection's nursery, so no handler outlives its client; but what a ``Prompt`` can answer
-as soon as the question is there takes none, which is half of what a short call costs. What a handler raises becomes the
-call's status and stays inside it: GRPCError and the errors of ``model.runtime_errors`` as they are meant, anything else
-as UNKNOWN, with the traceback in the log.
+as soon as the question is there takes none, which is half of the cost of a short call. A handler's exception becomes
+the call's status and stays inside it: GRPCError and the errors of ``model.runtime_errors`` as they are meant, anything
+else as UNKNOWN, with the traceback in the log.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ServerConnection:
             try:
                 await self._wire.run()
             finally:
-                self._nursery = None  # a drain that comes now has nobody to be sent to
+                self._nursery = None  # a drain that comes now can be sent nowhere
             for call in self.calls.values():
                 call.on_gone()
             nursery.cancel_scope.cancel()

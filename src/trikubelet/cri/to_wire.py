@@ -65,8 +65,8 @@ def _image(image: str, named: str) -> pb.ImageSpec:
 
 
 def container_config(config: ContainerConfig) -> pb.ContainerConfig:
-    """``ContainerConfig``. Where the pod has users of its own, every mount is to show files as theirs, as upstream has
-    it: what is not mapped would be nobody's in there."""
+    """``ContainerConfig``. Where the pod has users of its own, every mount is to show files as theirs, like upstream:
+    unmapped ones would belong to no user in there."""
     ids = _ids(config.security.namespaces.users)
     return pb.ContainerConfig(
         metadata=pb.ContainerMetadata(name=config.name, attempt=config.attempt),

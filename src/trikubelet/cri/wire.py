@@ -1,12 +1,12 @@
-"""The bytes of one HTTP/2 connection, for both ends: h2 between a Trio stream and whoever understands the events.
+"""The bytes of one HTTP/2 connection, for both ends: h2 between a Trio stream and the part that understands the events.
 
     stream ──► reader ──► frames ──► h2 ──► handle(event), synchronous
                             └─ messages and short headers of opened streams, GOAWAY ──► handle
     stream ◄── writer ◄── outbox ◄── h2 ◄── anyone: change h2, then flush(), synchronous
 
-Nobody but the two tasks of ``run`` touches the stream, so a caller may be cancelled at any await without leaving half a
-frame behind. Whoever changes h2 does so without a checkpoint and calls ``flush``. What waits for flow control or for a
-full outbox waits in ``room``; the limits hold memory down when the other side stops reading.
+Only the two tasks of ``run`` touch the stream, so a caller may be cancelled at any await without leaving half a frame
+behind. A caller that changes h2 does so without a checkpoint and calls ``flush``. Tasks that wait for flow control or
+for a full outbox wait in ``room``; the limits hold memory down when the other side stops reading.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from trikubelet.cri.bulk import BulkMessage
 
-# A Unix socket holds what its sender's buffer allows, 208 KiB unless somebody has changed it; more never comes at once.
+# A Unix socket holds what its sender's buffer allows, 208 KiB unless it was changed; more never comes at once.
 RECEIVE_BYTES: Final = 256 * 1024
 # Large windows: a list of thousands of containers should not wait for one window update after another.
 STREAM_WINDOW_BYTES: Final = 8 * 2**20
@@ -77,7 +77,7 @@ class Wire:
 
     @property
     def crowded(self) -> bool:
-        """Whether so much waits to be written that nobody should add to it."""
+        """True if so much waits to be written that no more should be added."""
         return self._outbox_bytes >= OUTBOX_BYTES_MAX
 
     def greet(self, settings: Mapping[int, int]) -> None:
@@ -124,7 +124,7 @@ class Wire:
         if data and self.ended is None:
             self._outbox.append(data)
             self._outbox_bytes += len(data)
-            if self._outbox_filled:  # to wake nobody costs more than to look, here and wherever each call comes by
+            if self._outbox_filled:  # to wake no task costs more than to look, here and wherever each call comes by
                 self._outbox_filled.unpark_all()
 
     def open_stream(self, block: bytes) -> int:
@@ -242,7 +242,7 @@ class Wire:
         self.flush()
 
     def _count_data(self, flow_bytes: int) -> None:
-        # The streams' own windows are their readers' affair: a call whose answers nobody fetches holds up no other.
+        # The streams' own windows are their readers' affair: a call whose answers are not fetched holds up no other.
         self._connection_owed += flow_bytes
         if self._connection_owed >= CONNECTION_WINDOW_BYTES // 2:
             self.give_back_unseen(0, self._connection_owed)

@@ -1,8 +1,7 @@
-"""What is said to and heard from an API server, without how: kinds of objects, selections, items, changes.
+"""The data exchanged with an API server, without the transport: kinds of objects, selections, items, changes.
 
-An ``Item`` carries its object undecoded. Whoever holds many of them compares ``uid`` and ``resource_version`` and
-decodes only what is new to it: a node that lists its pods again after a lost watch decodes none of them when none has
-changed.
+An ``Item`` carries its object undecoded. A holder of many of them compares ``uid`` and ``resource_version`` and decodes
+only what is new to it: a node that lists its pods again after a lost watch decodes none of them when none has changed.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """What an object of it has as ``apiVersion``."""
+        """The ``apiVersion`` of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -84,7 +83,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One object as the server has it: who it is, which version of it, and its JSON text."""
+    """One object as the server has it: its identity, its version, and its JSON text."""
 
     namespace: str
     name: str
@@ -95,7 +94,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """An object that the server has and nobody here can read: whose it is, and why not."""
+    """An object that the server has and that cannot be read here: whose it is, and why not."""
 
     uid: str
     why: str
@@ -113,7 +112,7 @@ class Page:
 
 
 class ChangeKind(StrEnum):
-    """What a watch says happened, in the API's own words."""
+    """The kind of a watch event, in the API's own words."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"

@@ -1,9 +1,10 @@
-"""What can go wrong when an API server is asked, one class per decision of the caller.
+"""The failures of a request to an API server, one class per decision of the caller.
 
 The adapter maps HTTP answers and their Status objects to these at the seam and nowhere else; the memory API server
-raises them directly. Ask again later: ApiUnreachable, ApiLost, ApiBusy, ApiFailure. Ask who is right: Conflict,
-ObjectExists. It is gone: ObjectMissing. List again: Expired. Tell the user: Forbidden, Invalid, Refused. Wait: whoever
-holds the credentials logs Unauthorized, once for all who ask, and NothingToShow is this node's own problem.
+raises them directly. Ask again later: ApiUnreachable, ApiLost, ApiBusy, ApiFailure. Find out which side is right:
+Conflict, ObjectExists. It is gone: ObjectMissing. List again: Expired. Tell the user: Forbidden, Invalid, Refused.
+Wait: the part that holds the credentials logs Unauthorized, once for all callers, and NothingToShow is this node's own
+problem.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from trikubelet.kit.answered_failure import AnsweredFailure
 from trikubelet.kit.local_failure import LocalFailure
 
 RETRY_AFTER_SECONDS_MAX: Final = 30.0
-"""A server, or a proxy before it, may name hours (``Retry-After: 3600`` on a maintenance page). Who waits them out says
-nothing for an hour after the server is back, so a longer wish counts as this."""
+"""A server, or a proxy before it, may name hours (``Retry-After: 3600`` on a maintenance page). A client that waits
+them out sends nothing for an hour after the server is back, so a longer wish counts as this."""
 
 
 class ApiError(Exception):
@@ -62,11 +63,11 @@ def retry_after_seconds(error: BaseException) -> float:
 
 
 class ApiFailure(ApiError, AnsweredFailure):
-    """The server failed by itself (any other 5xx), or answered what nobody understands."""
+    """The server failed by itself (any other 5xx), or gave an answer that cannot be understood."""
 
 
 PASSING: Final = (ApiUnreachable, ApiLost, ApiBusy, ApiFailure)
-"""What only time mends: the server is away, or fails. Everything else somebody has to mend."""
+"""Failures that only time mends: the server is away, or fails. All others an operator has to mend."""
 
 
 class Unauthorized(ApiError):
@@ -91,11 +92,11 @@ class ObjectExists(ApiError):
 
 
 class Conflict(ApiError):
-    """A precondition on UID or resource version does not hold: somebody else was first (409)."""
+    """A precondition on UID or resource version does not hold: another client was first (409)."""
 
 
 OVERTAKEN: Final = (Conflict, ObjectExists, ObjectMissing)
-"""Somebody else wrote the object, made it or deleted it first: whoever looks again may do better."""
+"""Another client wrote the object, made it or deleted it first: a caller that looks again may do better."""
 
 
 class Expired(ApiError):

@@ -45,7 +45,7 @@ class Bounds:
     """How long a pod that starts waits for those before it, one to each processor. A second is six pods on a small
     machine, and not much to lose behind two that wait for their network."""
     stops_per_pod_max: int = 32
-    """Containers of one pod stopped at the same time: more than pods have, so that nobody's grace waits for another's,
+    """Containers of one pod stopped at the same time: more than pods have, so that no grace period waits for another,
     and still an end to what one pod asks of the runtime at once."""
     exec_probes_side_by_side: int = 32
     """So many commands of probes begin without waiting for one another. Each is a process for the runtime to start; a
@@ -113,8 +113,8 @@ class Bounds:
     eviction_reclaim_seconds_max: float = 30.0
     """So long dead containers and unused images may take to be removed before a pod is evicted for disk."""
     eviction_measure_seconds_max: float = 10.0
-    """So long no pod is evicted for want of disk because what others have is being counted: who is counted last is not
-    who has the least."""
+    """The time for which no pod is evicted for want of disk because the usage of others is being measured: the one
+    measured last need not be the smallest."""
     eviction_silence_seconds: float = 600.0
     """What keeps eviction from helping is logged once in so long."""
     pull_records_seconds: float = 300.0

@@ -1,4 +1,4 @@
-"""Who asks the node's API: a user as Kubernetes has users, wherever it was learnt from."""
+"""The caller of the node's API: a user as Kubernetes has users, wherever it was learnt from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 AUTHENTICATED: Final = "system:authenticated"
-"""The group of everybody who was recognised."""
+"""The group of all recognised users."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,18 +28,19 @@ class Certificate:
     names: frozenset[str] = frozenset()
 
     def valid_at(self, now_ns: int) -> bool:
-        """Whether a peer whose clock is right accepts its dates."""
+        """True if a peer whose clock is right accepts its dates."""
         return self.not_before_ns <= now_ns < self.not_after_ns
 
     def has_expired(self, now_ns: int) -> bool:
-        """Whether its end is past. One of our own that is not valid yet is no reason for another: a machine without a
+        """True if its end is past. One of our own that is not valid yet is no reason for another: a machine without a
         battery for its clock begins in the past, and it is the peer's clock that counts."""
         return now_ns >= self.not_after_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom a certificate is asked for. ``dns_names`` and ``addresses`` are what a serving certificate is valid for."""
+    """The subject that a certificate is requested for. ``dns_names`` and ``addresses`` are what a serving certificate
+    is valid for."""
 
     common_name: str
     organizations: tuple[str, ...] = ()
@@ -67,8 +68,8 @@ class SigningRequest:
 
 
 class CertificateRefused(Exception):
-    """No certificate came of a request: it was denied, failed, or nobody decided in time. The message says which, and
-    what an operator can do."""
+    """No certificate came of a request: it was denied, failed, or no signer decided in time. The message says which,
+    and what an operator can do."""
 
 
 class CertificateUnusable(Exception):

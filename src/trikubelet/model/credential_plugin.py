@@ -15,11 +15,11 @@ from trikubelet.model.kubelet_configuration import Seconds
 KIND: Final = "CredentialProviderConfig"
 API_VERSIONS: Final = tuple(f"kubelet.config.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 PLUGIN_API_VERSIONS: Final = tuple(f"credentialprovider.kubelet.k8s.io/{one}" for one in ("v1", "v1beta1", "v1alpha1"))
-"""Of what a plugin is sent and answers."""
+"""The API versions of requests to a plugin and of its answers."""
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What all of them share."""
+    """The base of all of them."""
 
 
 class PluginVariable(_Record, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class PluginVariable(_Record, frozen=True, kw_only=True):
 
 ACCOUNT_WIDE: Final = "ServiceAccount"
 POD_WIDE: Final = "Token"
-"""For whom an answer is good: pods of the account, or the one pod that the token is bound to."""
+"""The scope of an answer: pods of the account, or the one pod that the token is bound to."""
 
 
 class TokenAttributes(_Record, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What is said to and heard from a driver of the Container Storage Interface, without how.
+"""The requests to and answers from a driver of the Container Storage Interface, without the transport.
 
 ``ports.CsiDriver`` takes and gives these; ``cri.plugin_sockets`` turns them into gRPC. Numbers are the interface's own
 (github.com/container-storage-interface/spec, csi.proto v1).
@@ -17,7 +17,7 @@ CSI_PLUGIN: Final = "CSIPlugin"
 
 
 class Capability(IntEnum):
-    """What a driver can do on a node besides publishing."""
+    """An ability of a driver on a node besides publishing."""
 
     STAGE_UNSTAGE_VOLUME = 1
     GET_VOLUME_STATS = 2
@@ -28,7 +28,7 @@ class Capability(IntEnum):
 
 
 class AccessMode(IntEnum):
-    """Who may use a volume at the same time."""
+    """Which nodes and pods may use a volume at the same time."""
 
     SINGLE_NODE_WRITER = 1
     SINGLE_NODE_READER_ONLY = 2
@@ -51,8 +51,8 @@ class PluginInfo:
 
 @dataclass(frozen=True, slots=True)
 class DriverInfo:
-    """What this node is to a driver. ``volumes_max``: how many of its volumes fit, 0 for no limit; ``topology``: where
-    the node is, as labels."""
+    """This node in the eyes of a driver. ``volumes_max``: how many of its volumes fit, 0 for no limit; ``topology``:
+    where the node is, as labels."""
 
     node_id: str
     volumes_max: int = 0
@@ -61,7 +61,7 @@ class DriverInfo:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """How a volume is to be used. ``group``: whom its files are to belong to, where the driver sees to that, as a
+    """How a volume is to be used. ``group``: the group its files are to belong to, where the driver sees to that, as a
     number in words."""
 
     access_mode: AccessMode
@@ -87,7 +87,7 @@ class Stage:
 @dataclass(frozen=True, slots=True)
 class Publish:
     """A volume to be made visible to one pod at ``target_path``; ``staging_path`` is "" for a driver that does not
-    stage. What may hold a token shows in no log."""
+    stage. Fields that may hold a token show in no log."""
 
     volume_id: str
     target_path: str
@@ -114,7 +114,7 @@ class Expand:
 
 @dataclass(frozen=True, slots=True)
 class VolumeStats:
-    """What a driver says of a volume, None where it says nothing. ``is_abnormal``: something is wrong with it;
+    """A driver's report on a volume, None where it has none. ``is_abnormal``: something is wrong with it;
     ``condition``: how it is, in the driver's words."""
 
     available_bytes: int | None = None

@@ -30,7 +30,7 @@ def parse_duration(text: str) -> float:
 
 
 def parse_span(text: str) -> float:
-    """The same of what cannot be before it began. Raises ValueError for less than nothing, too."""
+    """Parse a duration that cannot be negative. Raises ValueError for a negative one, too."""
     seconds = parse_duration(text)
     if seconds < 0:
         raise ValueError(f"{text!r} is negative: write how long it may last, such as 30s")

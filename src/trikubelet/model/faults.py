@@ -1,8 +1,8 @@
 """A fault: one thing wrong with one input, said so that a tired operator can act on it.
 
-Everything that reads bytes written by a person (manifests, the kubelet configuration, flags) collects faults
-instead of raising at the first one, so that all of them are seen in one attempt. A fault is plain data; who shows
-it (log, ``get pods``, ``describe``, ``validate``, the last words of a failed start) decides nothing about its text.
+Everything that reads bytes written by a person (manifests, the kubelet configuration, flags) collects faults instead of
+raising at the first one, so that all of them are seen in one attempt. A fault is plain data; the code that shows it
+(log, ``get pods``, ``describe``, ``validate``, the last words of a failed start) decides nothing about its text.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What probes and hooks ask of containers over the network, and what comes back.
+"""The requests of probes and hooks to containers over the network, and their answers.
 
-``core.handlers`` makes a target of what a pod's spec says, ``ports.Handlers`` asks it, whoever asked decides what the
+``core.handlers`` makes a target of a pod's spec, ``ports.Handlers`` sends the request, and the caller decides what the
 answer means: to a probe a status of 500 is a failure, to a hook any answer will do.
 """
 
@@ -24,7 +24,7 @@ class Unreachable(Exception):
 
 
 class NotTls(Unreachable):
-    """What was asked by HTTPS answers in plain HTTP."""
+    """The server that was asked by HTTPS answers in plain HTTP."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A kubeconfig: the file's own records, and what the agent takes from one.
 
 The first half is the shape of the file, for ``core.structure`` to read. The second half, ``ClusterAccess``, is what its
-current context means: one server and one way to be somebody there. ``core.kubeconfig`` leads from one to the other.
+current context means: one server and one identity there. ``core.kubeconfig`` leads from one to the other.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Interaction = Literal["", "Never", "IfAvailable", "Always"]
 
 
 class _Silent(msgspec.Struct, frozen=True):
-    """What is printed without its values: many are secrets."""
+    """Printed without its values: many are secrets."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
 
 class _Record(_Silent, frozen=True, kw_only=True, rename="kebab"):
-    """What all of them share. Members that no one reads here are kept as they are, so that they are not unknown."""
+    """The base of all of them. Members that are not read here are kept as they are, so that they are not unknown."""
 
     extensions: object = None
 
@@ -122,7 +122,7 @@ class Kubeconfig(_Record, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What stands in a file, read when it is needed and again when it changed. An absolute path."""
+    """The content of a file, read when it is needed and again when it changed. An absolute path."""
 
     path: str
 
@@ -133,9 +133,9 @@ Material = bytes | File
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One API server and how to know it. ``ca`` None: whoever this machine trusts. ``tls_name`` is the name its
-    certificate must have, "" for the host of ``url``. ``insecure``: anybody may answer. ``proxy`` is a URL, which may
-    have a password in it, or ""."""
+    """One API server and its identity. ``ca`` None: the authorities that this machine trusts. ``tls_name`` is the name
+    its certificate must have, "" for the host of ``url``. ``insecure``: any server may answer. ``proxy`` is a URL,
+    which may have a password in it, or ""."""
 
     url: str
     ca: Material | None = None
@@ -171,7 +171,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """A bearer token that somebody renews in a file. ``fallback`` is what to show while the file cannot be read, "" for
+    """A bearer token that is renewed in a file. ``fallback`` is what to show while the file cannot be read, "" for
     nothing."""
 
     path: str
@@ -201,12 +201,12 @@ class ExecPlugin:
 
 
 Proof = Token | TokenFile | Password | ExecPlugin | None
-"""What is shown beside a certificate; None where the certificate, or nobody, is enough."""
+"""The proof that is shown beside a certificate; None where the certificate, or no identity, is enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """Whom to act as; ``user`` is never empty."""
+    """The user to act as; ``user`` is never empty."""
 
     user: str
     uid: str = ""
@@ -216,8 +216,8 @@ class Impersonation:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an access was read: the kubeconfig, and the field paths in it of the cluster and the user. What turns out
-    later to be wrong with them is said of that place."""
+    """Where an access was read: the kubeconfig, and the field paths in it of the cluster and the user. An error
+    that is found in them later is reported with that place."""
 
     source: str = "kubeconfig"
     cluster: str = "cluster"
@@ -226,7 +226,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """What a kubeconfig's current context means. ``own``: the node's own certificate, which is shown instead of
+    """The meaning of a kubeconfig's current context. ``own``: the node's own certificate, which is shown instead of
     ``key_pair`` once there is one; None where the node renews none, or the kubeconfig names that file itself."""
 
     server: Server

@@ -1,4 +1,4 @@
-"""What the places of manifests say: a directory of files, as the host sees it, and the server of a URL.
+"""The content of manifests' places: a directory of files, as the host sees it, and the server of a URL.
 
 Of a directory there are names and stamps, no content: ``host.manifests`` makes these records and ``sources.file``
 compares them, and a file whose stamp did not change is not read again. Which directory it is that has the names is
@@ -13,7 +13,7 @@ from enum import Enum
 
 
 class EntryKind(Enum):
-    """What stands behind a name, links followed. LOST is a link to nothing, CIRCLE one that leads to no end."""
+    """The kind of file behind a name, links followed. LOST is a link to nothing, CIRCLE one that leads to no end."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -46,7 +46,7 @@ class Entry:
 
 
 DirectoryId = tuple[int, int]
-"""What tells a directory from any other that stands in its place: its device and its inode."""
+"""The identity of a directory, apart from any other in its place: its device and its inode."""
 
 
 @dataclass(frozen=True, slots=True)

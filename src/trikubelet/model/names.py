@@ -1,4 +1,4 @@
-"""What may be called how: the rules for names, labels, keys and addresses in Kubernetes objects.
+"""The rules for names, labels, keys and addresses in Kubernetes objects.
 
 Each function answers with what is wrong, as the end of a sentence about the value (``must be …``), or with an empty
 string when nothing is. The validations of manifests and of the configuration put it behind the field's path.
@@ -161,7 +161,7 @@ def url_problem(url: str) -> str:
 
 
 def host_problem(host: str) -> str:
-    """An address, or a name that can be looked up: the resolver raises for any other before it asks anybody."""
+    """An address, or a name that can be looked up: the resolver raises for any other before it asks a server."""
     if any(character.isspace() for character in host):
         return "must be a host without white space"
     try:

@@ -1,4 +1,5 @@
-"""One reading of the machine a node is: what ``host.node`` found, as plain data for whoever decides on it."""
+"""One reading of the machine a node is: the findings of ``host.node``, as plain data for the part that decides on
+it."""
 
 from __future__ import annotations
 

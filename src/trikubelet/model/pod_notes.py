@@ -1,4 +1,4 @@
-"""What the agent writes down of a pod for its own next life, beside what the runtime and the API server remember.
+"""The agent's notes about a pod for its own next life, in addition to what the runtime and the API server remember.
 
 Each is one small file of the pod's directory; the values are the files' names.
 """
@@ -16,17 +16,18 @@ from trikubelet.model import k8s
 NODE_NOTE_BYTES_MAX: Final = 64 * 1024 * 1024
 """Size limit of a note of all pods together."""
 NOTE_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of one note. A pod is no larger than its manifest (4 MiB) or a request to the API (3 MiB), and its notes say twice
-over at most what is in it."""
+"""Bytes of one note. A pod is no larger than its manifest (4 MiB) or a request to the API (3 MiB), and its notes say
+twice over at most what is in it."""
 
 
 class Note(Enum):
-    """What is noted."""
+    """The kind of note."""
 
     USER_IDS = "userns"
     """Which users of the node are the pod's (``core.user_namespaces``), in upstream's file."""
     RESOURCES = "resources"
-    """What the pod is allocated, and what its containers were made with (``core.resize.allocation``)."""
+    """The resources that the pod is allocated, and those that its containers were made with
+    (``core.resize.allocation``)."""
     PROBES = "probes"
     """Which containers of a static pod are ready and have started (``probes.notes``)."""
     LIFE = "life"
@@ -62,7 +63,7 @@ class NodeNote(Enum):
 
 
 def check_size(note: Note, content: bytes) -> None:
-    """Raise OSError (EFBIG) for a note that nobody would read whole again."""
+    """Raise OSError (EFBIG) for a note that could not be read whole again."""
     if len(content) > NOTE_BYTES_MAX:
         message = (
             f"its note {note.value!r} would have {len(content)} bytes, more than the {NOTE_BYTES_MAX} that are read"

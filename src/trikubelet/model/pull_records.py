@@ -1,4 +1,4 @@
-"""What is written down of images that were pulled, so that a private one is given to nobody without the right to it.
+"""The records of images that were pulled, so that no pod gets a private one without the right to it.
 
 The forms are upstream's (``kubelet.config.k8s.io/v1alpha1``), and so are their places, so that a node can change its
 kubelet: an ImagePullIntent while a pull is under way, an ImagePulledRecord once there is an image.
@@ -16,7 +16,7 @@ API_VERSIONS: Final = (API_VERSION, "kubelet.config.k8s.io/v1beta1")
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What all of them share."""
+    """The base of all of them."""
 
 
 class PullSecret(_Record, frozen=True, kw_only=True):
@@ -37,8 +37,8 @@ class PullAccount(_Record, frozen=True, kw_only=True):
 
 
 class PullProofs(_Record, frozen=True, kw_only=True, omit_defaults=True):
-    """Who has shown that he may have an image: the pods that name these Secrets or have these accounts, or every pod
-    of this node."""
+    """The proven rights to an image: the pods that name these Secrets or have these accounts, or every pod of this
+    node."""
 
     kubernetes_secrets: tuple[PullSecret, ...] = ()
     kubernetes_service_accounts: tuple[PullAccount, ...] = ()
@@ -47,7 +47,7 @@ class PullProofs(_Record, frozen=True, kw_only=True, omit_defaults=True):
 
 class PulledRecord(_Record, frozen=True, kw_only=True):
     """An image that we pulled, ``image_ref`` being the runtime's id of it. The proofs are kept by the name it was
-    pulled by, without tag and digest; without any for a name everybody has to show his right to that again."""
+    pulled by, without tag and digest; without any for a name every pod has to show its right to that again."""
 
     KIND: ClassVar = "ImagePulledRecord"
 

@@ -22,7 +22,7 @@ _ELSEWHERE = re.compile(
 )
 """Amounts of bytes and cores as other programs write them."""
 _CHARACTERS_MAX = 400
-"""A longer text is no amount anybody means."""
+"""A longer text is no meaningful amount."""
 _AMOUNT_MAX = 2**63 - 1
 _NANO = 10**9
 _KEPT_MAX = 512

@@ -1,4 +1,4 @@
-"""Logins to image registries: who would pull an image, and whose right that is.
+"""Logins to image registries: the account of a pull, and whose right that is.
 
 A login comes from a Secret that the pod names, was made for the pod's service account, or is the node's own: then every
 pod on it may use what it pulled.

@@ -1,9 +1,9 @@
-"""What a container runtime reported: the records every layer above ``cri/`` reasons with.
+"""The reports of a container runtime: the records every layer above ``cri/`` reasons with.
 
 Adapters parse the wire into these at the edge; nothing here knows protobuf. All are frozen: a reader may keep one as
-long as it likes. Of a status they have what somebody reads and no more, because PodCache has one for everything there
-is on the node. Times are nanoseconds since the Unix epoch, as the CRI has them; 0 means "has not happened".
-The CRI's own names and numbers are kept (cri-v1: ContainerState, PodSandboxState).
+long as it likes. They have the fields of a status that are read and no more, because PodCache has one for everything
+there is on the node. Times are nanoseconds since the Unix epoch, as the CRI has them; 0 means "has not happened". The
+CRI's own names and numbers are kept (cri-v1: ContainerState, PodSandboxState).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Undecoded(Generic[Record]):
     decoder: Callable[[bytes], Record]
 
     def decode(self) -> Record:
-        """What the reply says. Raises RuntimeFailure when it cannot be read, or is of another thing."""
+        """Return the reply's content. Raises RuntimeFailure when it cannot be read, or is of another thing."""
         return self.held(self.decoder(self.raw))
 
     def held(self, record: Record) -> Record:
@@ -90,7 +90,7 @@ class SandboxStatus:
 
 
 class User(NamedTuple):
-    """Whom a container's first process began as."""
+    """The user as which a container's first process began."""
 
     uid: int
     gid: int
@@ -98,7 +98,7 @@ class User(NamedTuple):
 
 
 class HeldResources(NamedTuple):
-    """What a container is held to, as the runtime reports it: 0 for what it does not report, or what is not limited."""
+    """The limits of a container, as the runtime reports them: 0 for those it does not report, or that are not set."""
 
     cpu_period_us: int = 0
     cpu_quota_us: int = 0
@@ -209,7 +209,7 @@ class RuntimeHandler:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeInfo:
-    """Who the runtime is (``Version``) and how it is (``Status``). ``list_warning``: which of its lists do not fit in
+    """The runtime's identity (``Version``) and state (``Status``). ``list_warning``: which of its lists do not fit in
     one message, for an operator; empty when all do. ``supplemental_groups_policy`` is None where it does not say."""
 
     name: str
@@ -260,7 +260,7 @@ class ImageInfo:
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """What a finished ``ExecSync`` left behind."""
+    """The result of a finished ``ExecSync``."""
 
     exit_code: int
     stdout: bytes = b""

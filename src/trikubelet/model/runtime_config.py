@@ -1,4 +1,4 @@
-"""What we ask a container runtime for: sandbox and container configurations.
+"""The requests to a container runtime: sandbox and container configurations.
 
 ``core/`` builds these from a pod, ``cri/`` writes them to the wire, the memory runtime reads them as they are. They
 carry the CRI's vocabulary (cri-v1: PodSandboxConfig, ContainerConfig) without its wire format. All frozen.
@@ -88,7 +88,7 @@ class Namespaces:
 
 @dataclass(frozen=True, slots=True)
 class DNSConfig:
-    """What the sandbox's resolv.conf shall say."""
+    """The content of the sandbox's resolv.conf."""
 
     servers: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What can go wrong when a container runtime is asked, one class per decision of the caller.
+"""The failures of a call to a container runtime, one class per decision of the caller.
 
 The CRI adapter maps gRPC statuses to these at the seam and nowhere else; the memory runtime raises them directly, and
 a handler of our own gRPC server may raise them to answer with the matching status. Ask again later: RuntimeUnavailable,
@@ -16,7 +16,8 @@ class RuntimeCallError(Exception):
 
 
 class RuntimeUnavailable(RuntimeCallError):
-    """Nobody answers at the runtime's socket, or it says it is not ready. What was asked has not been done."""
+    """No server answers at the runtime's socket, or the runtime reports that it is not ready. The call had no
+    effect."""
 
 
 class RuntimeLost(RuntimeUnavailable):

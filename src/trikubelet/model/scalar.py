@@ -36,4 +36,4 @@ def _int32(value: int) -> int:
 
 
 Int32 = Annotated[int, Scalar(_int32, "a whole number", (int,))]
-"""A number the API keeps in 32 bits. What an API server sends fits; what a person writes is looked at."""
+"""A number the API keeps in 32 bits. Numbers of an API server fit; those that a person writes are checked."""

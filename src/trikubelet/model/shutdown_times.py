@@ -6,8 +6,8 @@ import msgspec
 
 
 class ShutdownTimes(msgspec.Struct, frozen=True, rename="camel"):
-    """Of the last shutdown: when the first pods were asked to end, and when none was waited for any more. RFC 3339,
-    "" for never; no end means that the machine was gone before."""
+    """Times of the last shutdown: when the first pods were asked to end, and when the wait for the last one ended. RFC
+    3339, "" for never; no end means that the machine was gone before."""
 
     start_time: str = ""
     end_time: str = ""

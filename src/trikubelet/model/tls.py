@@ -34,7 +34,8 @@ SUITES_OF_1_2: Final = _ELLIPTIC | {
     "TLS_RSA_WITH_3DES_EDE_CBC_SHA": "DES-CBC3-SHA",
     "TLS_RSA_WITH_RC4_128_SHA": "RC4-SHA",
 }
-"""Go's name to OpenSSL's, for TLS up to 1.2. What OpenSSL was built without is passed over where others are named."""
+"""Go's name to OpenSSL's, for TLS up to 1.2. Suites that OpenSSL was built without are skipped where others are
+named."""
 SUITES_OF_1_3: Final = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 CURVES: Final = {
     23: "prime256v1",

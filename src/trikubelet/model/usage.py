@@ -1,5 +1,5 @@
-"""What things use, as it was read: processor, memory, disks, networks. Plain data between whoever reads it (``host``, a
-container runtime) and whoever shows it (``core.stats``, the metrics endpoints).
+"""The usage of resources, as it was read: processor, memory, disks, networks. Plain data between the readers (``host``,
+a container runtime) and the parts that show it (``core.stats``, the metrics endpoints).
 
 Amounts are bytes unless they say otherwise, times of processors nanoseconds, moments nanoseconds since the Unix epoch.
 None is "not reported", which is not zero: of two runtimes one reports page faults and the other does not.
@@ -49,7 +49,7 @@ class Pressure(NamedTuple):
 
 
 class DeviceIo(NamedTuple):
-    """What was read from and written to one block device, which has a number such as ``8:0``."""
+    """The bytes and operations of one block device, which has a number such as ``8:0``."""
 
     device: str
     read_bytes: int

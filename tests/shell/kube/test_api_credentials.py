@@ -444,7 +444,7 @@ async def test_without_a_thread_to_look_in_what_was_read_before_is_shown(
         no_threads(machine)
         assert [(b"authorization", b"Bearer one")] == await credentials.headers()
 
-    assert "what was there stays in use: no thread can be started" in caplog.text
+    assert "keeping the previous ones: no thread can be started" in caplog.text
     assert "Traceback" not in caplog.text
 
 

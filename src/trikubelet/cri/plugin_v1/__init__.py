@@ -1,1 +1,1 @@
-"""What plugins of a node are asked, as protobuf: how they register (registration.proto), and CSI's node service."""
+"""The calls to plugins of a node, as protobuf: their registration (registration.proto), and CSI's node service."""
