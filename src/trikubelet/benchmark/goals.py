@@ -1,4 +1,4 @@
-"""What the relist is wanted to reach, row by row, and what a run says about it.
+"""The goals of the relist, row by row, and a run's result for each.
 
 Each row is a figure of a cell that must not be more than a bound; most are trikubelet's least time divided by a peer's
 in the same rounds of the same cell of one run, for a ratio says the same on a slow machine and on a fast one.
@@ -29,7 +29,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One row. ``look`` finds the figure in the results of ``cells``; None when somebody did not take part."""
+    """One row. ``look`` finds the figure in the results of ``cells``; None when a participant is missing."""
 
     what: str
     cells: tuple[Cell, ...]
@@ -38,7 +38,7 @@ class Goal:
     wanted: str = ""
 
     def find(self, run: Run) -> Finding | None:
-        """What the run says; None when it does not say."""
+        """Return the run's result; None when it has none."""
         results = [run.of(cell) for cell in self.cells]
         return None if any(result is None for result in results) else self.look(*results)
 
@@ -56,7 +56,7 @@ def _against(peer: str, figure: Callable[[Round], int | None]) -> Callable[[Cell
 
 
 def _calls_to_first(result: CellResult) -> Finding | None:
-    """How many status calls, one after another, the first pod that was published took; it has three."""
+    """Return how many status calls, one after another, the first pod that was published took; it has three."""
     calls = {
         peer: min(
             (one.first_published_ns - one.list_ns) / 1e9 / result.cell.status_latency_seconds

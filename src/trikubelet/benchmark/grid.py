@@ -1,4 +1,4 @@
-"""What is measured: cells of a grid, each a number of pods, of containers, of changes, and a way to get the lists.
+"""The measured cells of a grid, each a number of pods, of containers, of changes, and a way to get the lists.
 
 Cells with the same pods and the same way are measured one after another on the same pods, a *crowd*; the first cell of
 a crowd is the relist of peers that know nothing yet. ``goals`` names the cells that the project's promises are about.
@@ -20,7 +20,8 @@ UNARY_CONTAINERS_MAX: Final = 13_300
 """Longer lists exceed the 16 MiB that a reply may have."""
 
 CONTAINERS_MAX: Final = 100_000
-"""Of a grid's cells. What grows with their number is seen by then; lists of 180 MB are enough to wait for."""
+"""The most containers of a grid's cells. Costs that grow with their number are seen by then; lists of 180 MB are enough
+to wait for."""
 
 CHANGED_MAX: Final = 10_000
 """Pods that change in a cell of the full grid over a socket. More take minutes a round, to say the same again."""
@@ -43,7 +44,7 @@ class Crowd(msgspec.Struct, frozen=True):
 
     @property
     def containers(self) -> int:
-        """Of all pods."""
+        """The containers of all pods."""
         return self.pods * self.containers_per_pod
 
     def __str__(self) -> str:
@@ -67,8 +68,8 @@ class Cell(msgspec.Struct, frozen=True):
         return max(round(self.churn * self.crowd.pods), 1) if self.churn else 0
 
     def wait_seconds(self, pods_at_once: int, calls_at_once: int) -> float:
-        """How long the status calls of a relist wait for the runtime, when so many pods are inspected at a time and of
-        each so many statuses are asked for at a time."""
+        """Return how long the status calls of a relist wait for the runtime, when so many pods are inspected at a time
+        and of each so many statuses are asked for at a time."""
         if self.crowd.mode is Mode.BYTES:
             return 0.0
         turns = ceil(self.changed / pods_at_once) * ceil((1 + self.crowd.containers_per_pod) / calls_at_once)
@@ -112,7 +113,7 @@ def in_order(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def full_grid() -> list[Cell]:
-    """What docs/benchmarks.md is made of."""
+    """Return the cells of docs/benchmarks.md."""
     cells = grid((110, 1_000, 5_000, 10_000, 50_000), (1, 2), ("bytes", "socket"), (0, 0.01, 0.1, 1), (0, 0.05))
     return [
         cell

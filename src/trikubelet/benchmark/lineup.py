@@ -1,4 +1,5 @@
-"""Who is measured side by side, and how each is started: trikubelet, upstream's PLEG, and two in plain Python."""
+"""The participants that are measured side by side, and how each is started: trikubelet, upstream's PLEG, and two in
+plain Python."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Peer:
 
 
 def environment() -> Mapping[str, str]:
-    """What our Python processes are started with: they find the modules we have found, wherever those are."""
+    """Return the environment of our Python processes: they find the modules we have found, wherever those are."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 

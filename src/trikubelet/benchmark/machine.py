@@ -22,7 +22,7 @@ _LOOK_SECONDS: Final = 2
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """What one should know of it to understand the figures."""
+    """The facts about the machine that explain the figures."""
 
     processors: int
     processor: str
@@ -55,7 +55,7 @@ def calibrate() -> int:
 
 
 def is_settled(load: float, processors: int) -> bool:
-    """Whether a load, the kernel's mean of the last minute, leaves a measurement its processors."""
+    """True if a load, the kernel's mean of the last minute, leaves a measurement its processors."""
     return load < LOAD_PER_PROCESSOR_MAX * processors
 
 
@@ -93,7 +93,8 @@ def busy_elsewhere(before: Usage, after: Usage) -> float:
 
 
 def waited_ns(pid: int, proc: Path = _PROC) -> int:
-    """How long the threads of a process have been ready to run without a processor; 0 where the kernel does not say."""
+    """Return how long the threads of a process have been ready to run without a processor; 0 where the kernel does not
+    say."""
     waited = 0
     for thread in (proc / str(pid) / "task").iterdir():
         try:

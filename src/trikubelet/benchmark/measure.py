@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from trikubelet.benchmark.lineup import Peer
 
 WAIT_SECONDS_MAX: Final = 20.0
-"""Of a relist's status calls. Longer says nothing that arithmetic does not."""
+"""The wait of a relist's status calls. A longer one shows nothing that arithmetic does not."""
 
 COUNTED_ROUNDS: Final = 3
 COUNTED_PODS_MAX: Final = 10_000
@@ -175,8 +175,8 @@ class _Match:
         return msgspec.structs.replace(round_, waited_ns=max(waited_ns(program.pid) - waited, 0))
 
     async def _memory(self, name: str) -> Memory | None:
-        """What is in use once the peer has forgotten its events, which are ours to remember and not its. They are not
-        asked for: to send them takes memory, and the peak is that of all cells of the crowd so far."""
+        """Return the memory in use once the peer has forgotten its events, which are ours to remember and not its. They
+        are not asked for: to send them takes memory, and the peak is that of all cells of the crowd so far."""
         if name in self._out or await self._ask(name, {"do": "forget"}) is None:
             return None
         answer = await self._ask(name, {"do": "memory"})

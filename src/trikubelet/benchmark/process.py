@@ -57,7 +57,7 @@ class Program:
         return line
 
     def kill(self) -> None:
-        """End it at once; whoever opened it waits for that."""
+        """End it at once; the part that opened it waits for that."""
         self._process.kill()
 
     def final_output(self) -> str:

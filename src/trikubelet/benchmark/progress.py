@@ -1,4 +1,4 @@
-"""How far a run is, for whoever waits: a bar that is written over on a terminal, a line for each cell elsewhere.
+"""The progress of a run: a bar that is written over on a terminal, a line for each cell elsewhere.
 
 A run takes long where the lists are long, so the bar counts containers rather than cells.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WIDTH: Final = 24
 _LINE_COLUMNS_MAX: Final = 118
 _EACH_CELL: Final = 2_000
-"""What a cell costs besides its lists, in containers."""
+"""The cost of a cell besides its lists, in containers."""
 
 
 class Progress:
@@ -65,7 +65,8 @@ class Progress:
         self._to.flush()
 
     def _columns(self) -> int:
-        """Of a line that is not broken, asked each time: windows change. A full line already breaks on some."""
+        """Return the width of a line that is not broken, asked each time: windows change. A full line already breaks on
+        some."""
         try:
             there = os.get_terminal_size(self._to.fileno()).columns
         except OSError:

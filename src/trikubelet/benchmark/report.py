@@ -34,10 +34,9 @@ differs is what becomes of the replies.
 
 All of them relist the same pods on the same socket, or read the same files, in turn and in one run; who comes first
 changes from round to round, and from one first relist to the next. Each list comes shuffled, and so does every label
-and annotation map in it.
-Figures are the least of a cell's rounds: others on the machine can only make a round longer. A slow peer plays fewer
-rounds, so a ratio is that of the least times in the rounds both have played. What the runtime takes is in everybody's
-wall time. A first relist is measured once: trust its processor time.
+and annotation map in it. Figures are the least of a cell's rounds: others on the machine can only make a round longer.
+A slow peer plays fewer rounds, so a ratio is that of the least times in the rounds both have played. What the runtime
+takes is in everybody's wall time. A first relist is measured once: trust its processor time.
 
 What is counted: *memory kept* is what is in use after a relist (Python's and the C library's, the compiled module's
 among it; Go's heap after a collection) less what was before the first. *Memory blocks* are Python's alone, and none of
@@ -98,7 +97,7 @@ def page(run: Run) -> str:
 
 
 def _earlier(run: Run) -> str:
-    """What a reader of figures by earlier rules must know first."""
+    """Return the notes that a reader of figures by earlier rules must know first."""
     texts = [texts for format_, texts in sorted(EARLIER_RULES.items()) if format_ >= run.format]
     if not texts:
         return ""
@@ -109,7 +108,7 @@ def _earlier(run: Run) -> str:
 
 
 def _extent(run: Run) -> str:
-    """Of how many cells the page is."""
+    """Return how much of the grid the page covers."""
     whole = {*full_grid(), *goal_cells()}
     measured = len({result.cell for result in run.results} & whole)
     if measured == len(whole):
@@ -131,7 +130,7 @@ def _circumstances(run: Run) -> str:
 
 
 def _version(run: Run) -> str:
-    """Of what. Not the commit, which no reader may find: histories are rewritten."""
+    """Return the version that was measured. Not the commit, which no reader may find: histories are rewritten."""
     return f" of version {run.version}" if run.version else ""
 
 
@@ -217,7 +216,7 @@ def _cell(result: CellResult) -> list[str]:
 
 
 def _ratios(result: CellResult, peer: str) -> Iterable[tuple[str, str]]:
-    """What a peer took, wall and processor time, in times of ours; nothing when one of the two did not take part."""
+    """Yield a peer's wall and processor time in multiples of ours; nothing when one of the two did not take part."""
     ours, theirs = result.took_part(OURS), result.took_part(peer)
     if ours is not None and theirs is not None:
         yield ratio(theirs, ours, wall), ratio(theirs, ours, cpu)

@@ -1,4 +1,4 @@
-"""What a run has measured: the records of its JSON, and the figures one reads from them. All times are nanoseconds.
+"""The measurements of a run: the records of its JSON, and the figures one reads from them. All times are nanoseconds.
 
 The least time is what to compare: whatever else the machine does can only make a round longer. But who plays more
 rounds draws a smaller least, so two peers are compared over the rounds that both have played. Medians and the ninth
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 FORMAT: Final = 2
-"""Of the file, and of the rules by which it was measured: to be raised whenever those or the peers change, so that
-figures of different rules are not taken for the same. What was otherwise stands in ``report.EARLIER_RULES``."""
+"""The format of the file, and of the rules by which it was measured: to be raised whenever those or the peers change,
+so that figures of different rules are not taken for the same. Differences are listed in ``report.EARLIER_RULES``."""
 OURS: Final = "ours"
 UPSTREAM: Final = "upstream"
 PORT: Final = "port"
@@ -29,8 +29,8 @@ PURE: Final = "pure"
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a peer answered when it was asked to relist, see ``peers.protocol``. ``waited_ns``: how long its threads
-    were ready to run and had no processor. ``allocs`` is not the same in all languages, see there, and so is not to be
+    """A peer's answer when it was asked to relist, see ``peers.protocol``. ``waited_ns``: how long its threads were
+    ready to run and had no processor. ``allocs`` is not the same in all languages, see there, and so is not to be
     compared."""
 
     wall_ns: int
@@ -73,7 +73,7 @@ class Showing(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def cpu_ns(self) -> int:
-        """The same of processor time."""
+        """The least processor time."""
         return min(one.cpu_ns for one in self.rounds)
 
     @property
@@ -95,15 +95,15 @@ class CellResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     runtime_cpu_ns: int | None = None
 
     def took_part(self, peer: str) -> Showing | None:
-        """How that peer did; None when it was not there, or failed in some round."""
+        """Return the showing of that peer; None when it was not there, or failed in some round."""
         showing = self.peers.get(peer)
         return showing if showing is not None and showing.succeeded else None
 
 
 class Run(msgspec.Struct, kw_only=True):
-    """One run. ``commit`` is what the checkout called its code, for whoever has that history; ``trees`` are git's names
-    for what is in the folders that were measured, by which they are found in any history; ``version`` is the code's own
-    name for itself. The last two are empty in runs that did not note them. ``began`` is a date and time in UTC."""
+    """One run. ``commit`` is the id of the measured commit in its checkout; ``trees`` are git's names for what is in
+    the folders that were measured, by which they are found in any history; ``version`` is the code's own name for
+    itself. The last two are empty in runs that did not note them. ``began`` is a date and time in UTC."""
 
     format: int = FORMAT
     commit: str

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Stage(Protocol):
-    """What a measurement asks of either."""
+    """The part of either that a measurement uses."""
 
     @property
     def peer_flags(self) -> Sequence[str]:
@@ -37,7 +37,7 @@ class Stage(Protocol):
 
     @property
     def list_bytes(self) -> int:
-        """Of one pair of lists; 0 where that is not known."""
+        """The bytes of one pair of lists; 0 where that is not known."""
 
     async def tick(self, fraction: float) -> None:
         """Something happens to that fraction of the pods."""
@@ -65,7 +65,7 @@ class Files:
         self._write()
 
     async def tick(self, fraction: float) -> None:
-        """See ``Stage``. Nobody is measured meanwhile, so nobody minds that it takes its time."""
+        """See ``Stage``. Nothing is measured meanwhile, so it may take its time."""
         self._population.tick(fraction)
         self._write()
 

@@ -33,7 +33,7 @@ def _figures(peer: str, showing: Showing, ours: Showing | None) -> Sequence[str]
 
 
 def ratio(theirs: Showing, ours: Showing, figure: Callable[[Round], int]) -> str:
-    """How many times ours a peer's least time is, over the rounds both have played; empty when there are none."""
+    """Return a peer's least time in multiples of ours, over the rounds both have played; empty when there are none."""
     found = least(theirs, ours, figure)
     return f"{found[0] / found[1]:.2f}" if found else ""
 
@@ -59,7 +59,7 @@ def _more(peer: str, showing: Showing) -> Iterable[str]:
 
 
 def compared(now: Run, before: Run) -> list[tuple[str, ...]]:
-    """What has become of each cell that both runs have: our least times, and our ratios to upstream's, then and now.
+    """Return the changes of each cell that both runs have: our least times, and our ratios to upstream's, then and now.
     Ratios can be compared between machines, times cannot."""
     found: list[tuple[str, ...]] = []
     for result in now.results:

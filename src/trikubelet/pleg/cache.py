@@ -5,7 +5,7 @@ that was begun later. Three things satisfy it: the pod was inspected later; ever
 not changed; or the inspection that was begun later failed, and then its error is raised.
 
 A pod whose inspection is under way is *pending*: a newer list does not speak for it until the inspection is over, so a
-hung pod delays its own worker and nobody else's.
+hung pod delays its own worker and no other.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class PodCache:
     # ---- readers ----
 
     def get(self, uid: str) -> PodObservation:
-        """What is known now; an empty observation for an unknown pod, the last good one after a failed inspection."""
+        """Return the newest observation; an empty one for an unknown pod, the last good one after a failed
+        inspection."""
         entry = self._entries.get(uid)
         return entry.observation if entry else PodObservation(uid)
 
@@ -60,7 +61,7 @@ class PodCache:
         return entry.observation
 
     def is_newer(self, uid: str, time: float) -> bool:
-        """Whether the pod was observed after ``time``, or its inspection begun then failed."""
+        """True if the pod was observed after ``time``, or its inspection begun then failed."""
         entry = self._entries.get(uid)
         if entry is not None and entry.observation.observed_at > time:
             return True
@@ -68,7 +69,7 @@ class PodCache:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a worker waits for something newer, or did until lately."""
+        """True if a worker waits for something newer, or did until lately."""
         return bool(self._moved)
 
     def __iter__(self) -> Iterator[PodObservation]:
@@ -95,8 +96,7 @@ class PodCache:
     def put(self, observation: PodObservation, *, is_newest: bool = True) -> bool:
         """The pod was inspected. An observation older than the one held is dropped: it lost a race. Unless it
         ``is_newest``, a list has seen more since, and the pod stays pending until it is inspected again. Returns
-        whether it changed for whoever looks: it says something else than before, or is known again after an
-        error."""
+        whether it changed for its readers: it is different from before, or is known again after an error."""
         uid = observation.uid
         held = self._entries.get(uid)
         if is_newest:
@@ -111,9 +111,9 @@ class PodCache:
         return is_changed
 
     def put_error(self, uid: str, at: float, error: Exception) -> None:
-        """The pod's inspection, begun at ``at``, failed. What was known stays; workers that wait for something newer
-        than a time before ``at`` see the error. The pod stays pending: the error says nothing of what has happened
-        since ``at``, so no list may speak for the pod before it is inspected again."""
+        """The pod's inspection, begun at ``at``, failed. The observation before stayed; workers that wait for something
+        newer than a time before ``at`` see the error. The pod stays pending: the error says nothing of what has
+        happened since ``at``, so no list may speak for the pod before it is inspected again."""
         self._entries[uid] = _Entry(replace(self.get(uid), observed_at=at), error)
         self._wake(uid)
 

@@ -1,13 +1,13 @@
 """The dispatcher: one task that begins every list of the node, the right one first.
 
     a full list, when it is due       one at a time
-    a pod that was asked for          ``pod_relists_max`` at a time, who has waited longest first
+    a pod that was asked for          ``pod_relists_max`` at a time, the longest waiting first
 
-A full list that is due goes first. Who was asked for before it began is answered by it and waits, but for a period at
-most: a list in many parts may take a minute, and one that hangs longer.
+A full list that is due goes first. A pod that was asked for before it began is answered by it and waits, but for a
+period at most: a list in many parts may take a minute, and one that hangs longer.
 
 A full list begins when it can be sent. While there is no connection it would wait, older than all that is asked for
-meanwhile and slow by its own account, and its answer would satisfy nobody.
+meanwhile and slow by its own account, and its answer would satisfy no worker.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lister:
-    """Who makes the lists that the dispatcher begins, and is asked before.
+    """Makes the lists that the dispatcher begins, and is asked before.
 
     ``everything`` lists the whole node in a list that begins at the instant it is given; ``one`` lists one pod.
     ``is_connected`` waits until a full list, due since the instant it is given, can be sent; false when it has failed.
@@ -72,8 +72,8 @@ class Dispatcher:
             self.listing_since = instant()
             nursery.start_soon(self._list_all, self.listing_since)
             # A runtime that hangs keeps its first list for as long as a call may take, which is longer than systemd
-            # waits for READY: the unit would be started again for ever. Nobody needs the list to begin: workers wait
-            # for what they observe, and what is removed waits for a list.
+            # waits for READY: the unit would be started again for ever. The list is not needed to begin: workers wait
+            # for what they observe, and removals wait for a list.
             with trio.move_on_after(self._bounds.first_list_seconds_max):
                 while self.listing_since is not None:
                     await self._woken.wait()
@@ -100,14 +100,14 @@ class Dispatcher:
             nursery.start_soon(self._list_one, uid)
 
     def _next_pass(self, now: float) -> float:
-        """When there may be something to begin though nobody wakes it."""
+        """Return when there may be something to begin without a wake-up."""
         release = self._release
         if release is None:
             return max(self._due, self._skips_until)
         return release if release > now else math.inf
 
     def _held_until(self, now: float) -> float:
-        """Who was asked for before this instant waits for the full list under way."""
+        """Return until when requests made before this instant wait: for the full list under way."""
         release = self._release
         if self.listing_since is None or release is None or now >= release:
             return -math.inf

@@ -1,7 +1,7 @@
-"""What PLEG measures of itself, as plain data.
+"""PLEG's measurements of itself, as plain data.
 
-``Measured`` is what it adds up as it goes; ``Figures`` is how everything stands at one moment, for whoever shows it:
-the metrics endpoint spells it for Prometheus, which PLEG knows nothing of.
+``Measured`` is what it adds up as it goes; ``Figures`` is how everything stands at one moment, for a scrape: the
+metrics endpoint spells it for Prometheus, which PLEG knows nothing of.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     some pods out of sight                          healthy, with a remark that names them
 
 Upstream inspects one pod after another, so a single one that hangs stops everything and the node is NotReady after
-three minutes. Here it holds up nobody else, and driving every pod off the node would punish all for one. See
+three minutes. Here it holds up no other pod, and driving every pod off the node would punish all for one. See
 docs/decisions.
 """
 

@@ -1,4 +1,4 @@
-"""Inspecting one pod: asking the runtime for everything it has of it, and keeping what must outlast a dead sandbox.
+"""Inspects one pod: asks the runtime for everything it has of it, and keeps what must outlast a dead sandbox.
 
 Of the replies only those are decoded that say something new; what another one says is on record already. Where none
 does, the observation made of them is the one before but for its time.
@@ -63,7 +63,7 @@ async def inspect(
 def _records(
     replies: Iterable[Undecoded[Record]], digests: Iterable[bytes], held: Iterable[tuple[bytes, Record]]
 ) -> tuple[Record, ...]:
-    """What the replies say: the record held of that digest, or a new one. Raises RuntimeFailure."""
+    """Return the replies' records: the one held of that digest, or a new one. Raises RuntimeFailure."""
     known = dict(held)
     return tuple(
         reply.held(known[digest]) if digest in known else reply.decode()
@@ -72,7 +72,7 @@ def _records(
 
 
 def _are_of(before: PodObservation, replies: StatusReplies) -> bool:
-    """Whether the replies are to the same questions as those before: the same answers to others are wrong ones."""
+    """True if the replies are to the same questions as those before: the same answers to others are wrong ones."""
     return [one.id for one in before.sandboxes] == [reply.id for reply in replies.sandboxes] and [
         one.id for one in before.containers
     ] == [reply.id for reply in replies.containers]

@@ -1,4 +1,4 @@
-"""Inspections: many pods side by side, within a bound, and one that hangs in nobody's way.
+"""Inspections: many pods side by side, within a bound, and one that hangs delays no other.
 
     due ─► a place is free ─► under way ─► done or failed: settle(job, …)   ─► its place goes to the next
                                   └─► hangs: its place goes to the next at once, it goes on beside them

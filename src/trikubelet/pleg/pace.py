@@ -8,8 +8,8 @@ A list that is due may be left out for as long as the last one is younger than `
 
 - while events are reliable and nothing at all goes on. An event the runtime has lost is then found that much later, so
   anything that makes a node less than quiet ends it at once;
-- while far more pods wait for their inspection than are inspected at a time, as on the first look at a large node. A
-  list would only take time from their inspections, and whoever is asked for comes first anyway.
+  - while far more pods wait for their inspection than are inspected at a time, as on the first look at a large node. A
+  list would only take time from their inspections, and a pod that is asked for comes first anyway.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BACKLOG_ROUNDS: Final = 10
 
 
 class Situation(NamedTuple):
-    """What decides whether a list may be left out; times are Trio's, in seconds.
+    """The facts that decide whether a list may be left out; times are Trio's, in seconds.
 
     ``changed_at``: when a pod was last asked for or found changed, or a list failed.
     ``events_since``: from when on events are reliable, None when they are not. ``is_awaited``: a pod worker waits for
@@ -46,7 +46,7 @@ def due_at(began: float, ended: float, bounds: Bounds) -> float:
 
 
 def may_skip_list(now: float, situation: Situation, bounds: Bounds) -> bool:
-    """Whether a list that is due may be left out."""
+    """True if a list that is due may be left out."""
     listed_at = situation.listed_at
     # Asked once a period, at times that drift by a list's length: the turn nearest to the quiet period is the one.
     if listed_at is None or now - listed_at + bounds.relist_period_seconds / 2 >= bounds.relist_quiet_period_seconds:
@@ -55,8 +55,8 @@ def may_skip_list(now: float, situation: Situation, bounds: Bounds) -> bool:
 
 
 def _is_quiet(now: float, listed_at: float, situation: Situation, bounds: Bounds) -> bool:
-    """Whether all that happened before events became reliable is listed, nothing has happened for a while, all pods
-    are in sight, and nobody waits."""
+    """True if all that happened before events became reliable is listed, nothing has happened for a while, all pods are
+    in sight, and no worker waits."""
     if situation.events_since is None or situation.is_awaited or situation.has_uninspected:
         return False
     return listed_at > situation.events_since and now - situation.changed_at > bounds.relist_quiet_after_seconds

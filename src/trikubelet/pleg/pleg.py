@@ -1,15 +1,15 @@
-"""PLEG, the pod lifecycle event generator: what is really there.
+"""PLEG, the pod lifecycle event generator: observes what is really there.
 
     Dispatcher ─► list sandboxes and containers (undecoded) ─► core.relist: which pods changed ─► Inspections
-      ▲  every second all, and one pod for whom it was asked                                           │
-      └─ request_relist(uid) ◄─ EventHints, whoever acted      wake the pod's worker ◄─ PodCache ◄────────────┘
+      ▲  every second all, and one pod that was asked for                                             │
+      └─ request_relist(uid) ◄─ EventHints, after changes      wake the pod's worker ◄─ PodCache ◄────────────┘
 
-A change of state only says who to look at; the inspection says what is so. A pod's record advances when its inspection
-has succeeded; until then every list reports it again.
+A change of state only shows which pod to look at; the inspection shows its state. A pod's record advances when its
+inspection has succeeded; until then every list reports it again.
 
-Lists overlap, and the older must not have the last word. What there is to do about a pod, and what an answer that
-comes late may still say of it, is decided by one record for each pod that is not idle: ``core.pleg_pod``. Here is who
-asks the runtime, and what becomes of its answers.
+Lists overlap, and the older must not have the last word. One record for each pod that is not idle, ``core.pleg_pod``,
+decides what is to be done about the pod, and what a late answer may still change. This module asks the runtime, and
+hands its answers on.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Pleg:
 
     @contextmanager
     def changing(self, uid: str) -> Iterator[None]:
-        """Somebody changes the pod within it, and the pod is looked at when he has: see ``ports.Relister``."""
+        """The caller changes the pod within it, and the pod is looked at afterwards: see ``ports.Relister``."""
         self._pods.put(uid, pleg_pod.change_began(self._pods.get(uid)))
         try:
             yield
@@ -136,7 +136,7 @@ class Pleg:
         return health.unseen(now, self._relist.pod_count(), late, self._bounds) if late else None
 
     def remark(self) -> str | None:
-        """What operators should know though PLEG is healthy: the pods out of sight, or None."""
+        """Return a warning for operators although PLEG is healthy: the pods out of sight, or None."""
         late = self.uninspected_pods()
         return f"cannot inspect {health.named(trio.current_time(), late)}" if late else None
 
@@ -154,19 +154,19 @@ class Pleg:
         return self._relist.pod(uid)
 
     def uids(self) -> list[str]:
-        """Of every pod the runtime has, as last listed."""
+        """The UIDs of every pod the runtime has, as last listed."""
         return self._relist.uids()
 
     def uids_with_dead(self) -> list[str]:
-        """Of the pods of which something does not run, as last listed."""
+        """The UIDs of the pods of which something does not run, as last listed."""
         return self._relist.uids_with_dead()
 
     def container_ids(self) -> frozenset[str]:
-        """Of every container the runtime has, as last listed."""
+        """The ids of every container the runtime has, as last listed."""
         return self._relist.container_ids()
 
     def is_running(self, uid: str) -> bool:
-        """Whether something of the pod ran when it was last listed."""
+        """True if something of the pod ran when it was last listed."""
         return self._relist.is_running(uid)
 
     def running(self, beside: Collection[str]) -> list[PodRecord]:
@@ -174,18 +174,18 @@ class Pleg:
         return self._relist.running(beside)
 
     def may_have(self, uid: str) -> bool:
-        """Whether anything of the pod exists, as last listed or in the cache; true for every pod before the first
+        """True if anything of the pod exists, as last listed or in the cache; true for every pod before the first
         list."""
         known = self._cache.get(uid)
         cached = bool(known.sandboxes or known.containers)  # a list may know better before the cache does
         return cached or not self.has_listed or self._relist.pod(uid) is not None
 
     def counts(self) -> Counts:
-        """How many pods and containers there are, by state."""
+        """The number of pods and containers, by state."""
         return self._relist.counts()
 
     def figures(self) -> Figures:
-        """How PLEG stands now."""
+        """PLEG's figures now."""
         now = trio.current_time()
         oldest = self._pods.began_first()
         return Figures(
@@ -208,7 +208,7 @@ class Pleg:
 
     @property
     def has_listed(self) -> bool:
-        """Whether a list ever succeeded."""
+        """True if a list ever succeeded."""
         return self._listed_at is not None
 
     @property
@@ -283,7 +283,7 @@ class Pleg:
         return sandboxes, await self._runtime.list_containers(uid)
 
     def _spread(self, due: Collection[str], began: float) -> None:
-        """A full list is in: what it says, to whom it concerns."""
+        """A full list is in: pass its content to the pods it concerns."""
         self._listed_at = began
         self._last_error, self._failing_since = "", None
         self._problem_reports.listed()

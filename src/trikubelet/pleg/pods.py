@@ -1,7 +1,8 @@
 """The pods about which PLEG has something to do, and whose turn it is.
 
 Each has one record, ``core.pleg_pod``; a pod without one is idle. Beside the records stand two lines, in the order of
-turns: who was asked for, oldest first, and whose inspection is due. Neither says more than the records do.
+turns: the pods that were asked for, oldest first, and those whose inspection is due. Neither has more than the records
+do.
 
 A request for an on-demand relist that finds its line full is dropped: losing it is never worse than waiting for the
 next full list.
@@ -82,11 +83,11 @@ class PlegPods:
 
     @property
     def requested(self) -> Collection[str]:
-        """Who was asked for and is not yet listed, oldest first."""
+        """The pods that were asked for and are not yet listed, oldest first."""
         return self._requested.keys()
 
     def begin_list(self, after: float) -> str | None:
-        """Whose on-demand relist begins now; None when nobody's may. Requests made by ``after`` wait on."""
+        """Return the pod whose on-demand relist begins now; None when none may. Requests made by ``after`` wait on."""
         for uid in self._requested:
             if self._pods[uid].may_be_listed(after):
                 self.put(uid, pleg_pod.list_began(self._pods[uid]))
@@ -133,21 +134,21 @@ class PlegPods:
 
     @property
     def inspecting(self) -> Collection[str]:
-        """Who is under inspection."""
+        """The pods under inspection."""
         return self._inspecting.keys()
 
     @property
     def in_places(self) -> int:
-        """How many of the inspections under way count against the bound: those that do not hang."""
+        """The number of inspections under way that count against the bound: those that do not hang."""
         return len(self._inspecting) - self._hung
 
     @property
     def has_uninspected(self) -> bool:
-        """Whether some pod is under inspection, or what is known of it stale."""
+        """True if some pod is under inspection, or the observation of it stale."""
         return bool(self._inspecting) or any(pod.stale_since is not None for pod in self._pods.values())
 
     def found(self, uid: str, job: Job) -> None:
-        """An on-demand relist found something to inspect. Somebody waits for it: its turn comes before all others."""
+        """An on-demand relist found something to inspect. A worker waits for it: its turn comes before all others."""
         self.put(uid, pleg_pod.found(self.get(uid), job))
         self._due.move_to_end(uid, last=False)
 
@@ -184,7 +185,7 @@ class PlegPods:
         return sorted(found, key=lambda one: (one.since, one.uid))
 
     def __len__(self) -> int:
-        """How many pods are not idle."""
+        """The number of pods that are not idle."""
         return len(self._pods)
 
     def __repr__(self) -> str:
@@ -198,5 +199,5 @@ def _is_hung(inspection: Waiting | Inspecting | None) -> bool:
 
 
 def _is_other(inspection: Waiting | Inspecting | None, uid: str, as_listed: Callable[[str], PodChange]) -> bool:
-    """Whether the inspection began, or is to begin, from another picture of the pod than the newest full list has."""
+    """True if the inspection began, or is to begin, from another picture of the pod than the newest full list has."""
     return inspection is not None and inspection.job is not None and inspection.job.change != as_listed(uid)

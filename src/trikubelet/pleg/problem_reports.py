@@ -1,4 +1,4 @@
-"""What is said of lists that fail and of pods that cannot be inspected: in the log, and in events of the pods.
+"""Reports of lists that fail and of pods that cannot be inspected: in the log, and in events of the pods.
 
 Both are tried again every second, and may go on for days, for thousands of pods. So a list's problem is said once for
 each kind of it, wherever in the reply it stands, until a list succeeds; and pods are named once, at most a line a
@@ -28,7 +28,7 @@ EVENTS_MAX: Final = 20
 KINDS_MAX: Final = 20
 """Kinds of problems with lists, until one succeeds: a runtime may make its words up."""
 _PLACE: Final = re.compile(r"\bid .* stands|\d+", re.DOTALL)
-"""What differs between two texts of the same problem: runtimes list in an order drawn again."""
+"""The parts that differ between two texts of the same problem: runtimes list in an order drawn again."""
 REMEDY: Final = "what is shown of them is from before; see what the container runtime says (crictl inspectp, its log)"
 
 

@@ -4,7 +4,7 @@ The packages of layer 5 (pods, pleg, images, volumes, status, …) do not import
 joined in ``app/node.py``. Adapters (``cri``, ``kube``, ``host``) implement the lower half against the real world,
 ``testing`` implements it in memory, and one contract suite per port holds both to the same behaviour.
 
-``request_outcomes`` is no Protocol: it is what everybody who asks an API server, of whatever layer, makes of an error.
+``request_outcomes`` is no Protocol: it is what all callers of an API server, of whatever layer, make of an error.
 
 No method takes a timeout: the caller holds the cancel scope. Every method that talks to a runtime raises the errors
 of ``model.runtime_errors``; every one that talks to an API server those of ``model.api_errors``.

@@ -1,2 +1,2 @@
-"""Who is measured beside trikubelet, and trikubelet itself: programs that relist on request. ``protocol``
-says how they are asked, ``port``, ``pure`` and ``ours`` are the ones in Python, upstream's own is bench/peers/go."""
+"""The programs that are measured, trikubelet and others: each relists on request. ``protocol`` defines the requests,
+``port``, ``pure`` and ``ours`` are the ones in Python, upstream's own is bench/peers/go."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Statuses(NamedTuple):
-    """What a pod was found to be: the statuses of what had not gone since it was listed."""
+    """The observation of a pod: the statuses of the items that had not gone since it was listed."""
 
     sandboxes: list[SandboxStatus]
     containers: list[ContainerStatus]
@@ -52,8 +52,8 @@ class Asking:
         return found
 
     async def inspect_side_by_side(self, sandboxes: Sequence[str], containers: Sequence[str]) -> Statuses:
-        """The same in a round of questions, as trikubelet asks them: a peer that could not would be compared with
-        another client, and not with another language. Raises the first error."""
+        """Inspect in a round of questions, as trikubelet does: a peer that could not would be compared with another
+        client, and not with another language. Raises the first error."""
         found = await self._runtime.statuses(sandboxes, containers)
         return Statuses([one.decode() for one in found.sandboxes], [one.decode() for one in found.containers])
 

@@ -4,9 +4,9 @@
     Step.lists(chance) ─► the undecoded replies that say so, in an order of their own each time
 
 Pods come, start containers, lose them, get new sandboxes, come back under their old UID. Things vanish from any state,
-change while nobody looks, and sometimes a list cannot be read. They are the same kind of node for upstream and for us,
-who must report the same events; so what no runtime does (two items of one id, a state that does not exist, a container
-without labels) is left to the tests of the decoder.
+change unobserved, and sometimes a list cannot be read. They are the same kind of node for upstream and for us, and both
+must report the same events; so states that no runtime produces (two items of one id, a state that does not exist, a
+container without labels) are left to the tests of the decoder.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ PODS: Final = 5
 CHANGES_MAX: Final = 6
 """Between two lists; sometimes there are none."""
 FAILING: Final = 0.15
-"""Of the inspections, each time."""
+"""The share of inspections that fail, each time."""
 UNREADABLE: Final = 0.05
-"""Of the lists."""
+"""The share of lists that cannot be read."""
 
 
 class Item(NamedTuple):
@@ -42,8 +42,8 @@ class Item(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What the runtime has when it is listed; the inspections of the pods in ``fail`` fail. The reply of a list that is
-    not ``readable`` breaks off."""
+    """The runtime's content when it is listed; the inspections of the pods in ``fail`` fail. The reply of a list that
+    is not ``readable`` breaks off."""
 
     sandboxes: list[Item]
     containers: list[Item]

@@ -55,7 +55,7 @@ class Recorded(Protocol):
         """Apply full lists; the pods that differ from their records, and those in ``reinspect``."""
 
     def advance(self, uid: str) -> None:
-        """What was observed of the pod becomes its record."""
+        """Make the observation of the pod its record."""
 
 
 class RecordObserver:
@@ -79,7 +79,7 @@ class RecordObserver:
 
 
 class OurPleg(Pleg):
-    """PLEG with somebody else's pace: it relists on request, and reports what came of it.
+    """PLEG at the pace of the benchmark: it relists on request, and reports the result.
 
     Owns what the relist under way has come to. Events are those of the records, as upstream sends them; that PLEG need
     not wake a worker for each is another matter."""

@@ -54,7 +54,7 @@ class Container:
 
 @dataclass(slots=True)
 class Pod:
-    """What a runtime has of a pod, newest first."""
+    """The runtime's items of a pod, newest first."""
 
     uid: str
     name: str
@@ -110,7 +110,7 @@ def read_pods(sandboxes: Sequence[bytes], containers: Sequence[bytes]) -> dict[s
 
 
 def compare(uid: str, old: Pod | None, new: Pod | None) -> list[Event]:
-    """What happened to a pod, ContainerChanged included."""
+    """Return the events of a pod, ContainerChanged included."""
     ids = dict.fromkeys(item.id for pod in (old, new) if pod for item in (*pod.containers, *pod.sandboxes))
     events: list[Event] = []
     for id_ in ids:
@@ -185,7 +185,7 @@ class PortedPleg:
             self._records.setdefault(uid, Record()).current = pod
 
     def _events(self, uid: str) -> list[Event] | None:
-        """What happened to a pod; None when it need not be inspected."""
+        """Return the events of a pod; None when it need not be inspected."""
         record = self._records[uid]
         events = compare(uid, record.old, record.current)
         if not events and uid not in self._reinspect:

@@ -1,4 +1,4 @@
-"""What a peer of the benchmark is asked, and what it answers.
+"""The requests to a peer of the benchmark, and its answers.
 
 A peer is a long-lived process that does what PLEG does, once for each request. It is started with
 ``--socket PATH`` to relist over a CRI socket (``--streaming``: streamed lists, where it does not choose by itself), or
@@ -63,7 +63,7 @@ class Event(NamedTuple):
 
 @dataclass(slots=True)
 class Round:
-    """Owns what one relist over a socket came to: who relists reports it, as it happens."""
+    """Owns the figures of one relist over a socket: the code that relists reports them, as it happens."""
 
     events: list[Event] = field(default_factory=list)
     listed_ns: int = 0
@@ -96,8 +96,8 @@ class Observer(Protocol):
     def observe(
         self, sandboxes: Sequence[bytes], containers: Sequence[bytes], fail: Collection[str]
     ) -> Sequence[Event]:
-        """What happened since the last lists that could be read. Raises ValueError or protobuf's DecodeError for lists
-        that cannot be, and nothing has changed then."""
+        """Return the events since the last lists that could be read. Raises ValueError or protobuf's DecodeError for
+        lists that cannot be, and nothing has changed then."""
 
 
 class Relister(Protocol):

@@ -2,9 +2,9 @@
 replies come through the same client as ours, compiled frame reader and all: what becomes of them is its own.
 
 Two things make it fast. The lists are decoded as if a container were an id and a state: protobuf skips the rest, which
-for most containers nobody needs. And those are kept as a dictionary, so that one comparison, made in C, finds out that
-nothing has changed, and a set operation what has. Only what is new is decoded as a whole, for the pod it belongs to.
-Nothing may be remembered of the raw bytes: a real runtime writes the same container differently each time.
+for most containers has no readers. And those are kept as a dictionary, so that one comparison, made in C, finds out
+that nothing has changed, and a set operation what has. Only what is new is decoded as a whole, for the pod it belongs
+to. Nothing may be remembered of the raw bytes: a real runtime writes the same container differently each time.
 
 Walking the bytes by hand was tried: to hop from container to container takes as long as to decode them all.
 """
@@ -96,7 +96,7 @@ class _Item(NamedTuple):
 
 @dataclass(slots=True)
 class _Pod:
-    """What there is of a pod now, and the ``record`` of it; of each kind, by id."""
+    """The items of a pod now, and the ``record`` of it; of each kind, by id."""
 
     name: str
     namespace: str

@@ -1,4 +1,4 @@
-"""What a piece of work costs this process: time, processor, memory; and how long it kept the event loop.
+"""The cost of a piece of work for this process: time, processor, memory; and how long it kept the event loop.
 
 CPU time is that of all threads. Memory in use is what Python's allocator and the C library have handed out and not been
 given back (the compiled module's is the C library's), not what they hold for reuse.
@@ -38,7 +38,7 @@ class Cost:
 
 @contextmanager
 def measured() -> Iterator[Cost]:
-    """What the block costs, known after it, however it ends."""
+    """Yield the cost of the block, known after it, however it ends."""
     cost = Cost()
     cpu_ns = time.process_time_ns()
     cost.started_ns = time.perf_counter_ns()
@@ -60,7 +60,7 @@ class Counted:
 
 @contextmanager
 def counting() -> Iterator[Counted]:
-    """What the block allocates, known after it. Makes it several times slower."""
+    """Yield the allocations of the block, known after it. Makes it several times slower."""
     counted = Counted()
     gc.collect()
     blocks = sys.getallocatedblocks()
@@ -101,7 +101,8 @@ def memory() -> dict[str, int]:
 
 
 def _python_bytes() -> int:
-    """What Python's own allocator has handed out. It says so on standard error only, to be read by a human."""
+    """Return the bytes that Python's own allocator has handed out. It reports them on standard error only, for a
+    human."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -128,7 +129,8 @@ class _Malloc(ctypes.Structure):
 
 
 def _malloc_bytes() -> int:
-    """What the C library has handed out: from its heaps, and as mappings of their own. Needs glibc 2.33."""
+    """Return the bytes that the C library has handed out: from its heaps, and as mappings of their own. Needs glibc
+    2.33."""
     ask = ctypes.CDLL(None).mallinfo2
     ask.restype = _Malloc
     info = ask()
