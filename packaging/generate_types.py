@@ -81,7 +81,7 @@ def _api_name(attribute: str) -> str:
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename=_api_name):
-    """What all types below share."""
+    """The base of all types below."""
 '''
 
 

@@ -1,7 +1,8 @@
 """Reads the body of a response, within bounds, and leaves one that is not read to its end.
 
-A body is taken as it came, or unpacked with gzip, once. Whoever packs it in another way, or twice, was not asked to: a
-few kilobytes packed twice are gigabytes when they are unpacked, and httpx would unpack all of it before anybody counts.
+A body is taken as it came, or unpacked with gzip, once. A server that packs it in another way, or twice, was not asked
+to: a few kilobytes packed twice are gigabytes when they are unpacked, and httpx would unpack all of it before the
+count.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _IS_GZIP: Final = {"": False, "identity": False, "gzip": True, "x-gzip": True}
-"""What Content-Encoding may say, in lower case; RFC 9110 has the last two as one."""
+"""The accepted values of Content-Encoding, in lower case; RFC 9110 has the last two as one."""
 _SHOWN_CHARS_MAX: Final = 100
 _GOES_ON: Final = "the answer goes on behind the end of what is packed"
 
@@ -48,8 +49,7 @@ async def read_body(response: httpx.Response, bytes_max: int) -> bytearray:
 
 
 def plain_body(response: httpx.Response) -> Body:
-    """What is still to come of a response that is read as it comes. Raises ApiFailure where it is packed; then it is
-    left."""
+    """Return the rest of a response that is read as it comes. Raises ApiFailure where it is packed; then it is left."""
     body = _body_of(response)
     try:
         if _is_packed(response):

@@ -105,7 +105,7 @@ class CertificateFiles:
         return found
 
     def drop_request(self) -> None:
-        """Forget the key of a request: the next request has a new one. What cannot be removed is warned of."""
+        """Forget the key of a request: the next request has a new one. Logs a warning if it cannot be removed."""
         _remove(self._key_path)
 
     def _remove_old(self, newest: Path) -> None:
@@ -137,8 +137,8 @@ def _text_of(given: bytes | File) -> bytes:
 
 
 def keep_self_signed(directory: Path, subject: Subject, clock: Clock) -> tuple[Path, Path]:
-    """Where the self-signed certificate lies, and where its key. Made when there is none, or none that is
-    good; names that changed are no reason, for nobody trusts it by its names. Raises OSError."""
+    """Where the self-signed certificate lies, and where its key. Made when there is none, or none that is good; names
+    that changed are no reason, because no client trusts it by its names. Raises OSError."""
     certificate, key = (directory / name for name in SELF_SIGNED_NAMES)
     try:
         pair = (read_plain(path, FILE_BYTES_MAX) for path in (certificate, key))

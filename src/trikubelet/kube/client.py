@@ -1,4 +1,4 @@
-"""The API server, as everybody here asks it (``ports.Api``): one client for one purpose.
+"""The client of the API server (``ports.Api``): one client for one purpose.
 
     caller ─► ApiClient ─► credentials' headers ─► Transport (connections of this client) ─► API server
                  ▲            errors, items, Watch ◄──────────────────────────────────────────┘
@@ -45,7 +45,7 @@ ERROR_BYTES_MAX: Final = 1024 * 1024
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """A node's pods, all in one page, are some megabytes."""
 TRIES_MAX: Final = 10
-"""Of one request, when the server asks to come back later (upstream's client: 10)."""
+"""Tries of one request, when the server asks to come back later (upstream's client: 10)."""
 PAUSE_FIRST_SECONDS: Final = 0.1
 PAUSE_SECONDS_MAX: Final = 5.0
 """Between tries, where the server asks for 0 s."""
@@ -55,14 +55,15 @@ WATCH_SECONDS: Final = (300.0, 600.0)
 _JSON: Final = "application/json"
 _GZIP: Final = (b"accept-encoding", b"gzip")
 _PLAIN: Final = (b"accept-encoding", b"identity")
-"""For watches, too: a proxy that packs one keeps changes back until it has enough of them, and nobody unpacks it."""
+"""For watches, too: a proxy that packs one keeps changes back until it has enough of them, and it is not unpacked
+here."""
 
 T = TypeVar("T")
 
 
 class ApiClient:
-    """Owns the connections of one purpose. ``figures``: how it was asked, or how all were that share them. ``spans``:
-    who makes one of each request, until its answer begins, if anybody does.
+    """Owns the connections of one purpose. ``figures``: of its requests, or of those of all clients that share them.
+    ``spans``: makes a span of each request, until its answer begins, if traces are wanted.
 
     ``tries_max`` is 1 for a caller that has something newer to say by the time the server wants to be asked again.
     Raises StartFailed when the server's URL is none.

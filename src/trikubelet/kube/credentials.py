@@ -1,10 +1,10 @@
-"""Who this agent is to the API server, and how it knows the server: for all its clients together.
+"""The agent's identity for the API server, and how it verifies the server: for all its clients together.
 
     files, data, plugin ─► TLS (certificate, authority)     ─► every new connection
                         └► headers (token, password, act-as) ─► every request
 
-Files are looked at again before a request, at most once a second, in a thread: one that hangs leaves in force what was
-read before, and is taken when it comes. Whoever asks waits for the look that is under way, but not long. When a
+Files are looked at again before a request, at most once a second, in a thread: while one hangs, its last content stays
+in force, and the new one is taken when it comes. A request waits for the look that is under way, but not long. When a
 certificate or the authority has become another one, there is a new TLS context and every client is notified to give up
 its connections, which show the old. A pair that does not fit together, as while one of two files is replaced already,
 changes nothing; the next look will. What a plugin made waits for no file, and is in force before a request goes out.
@@ -50,13 +50,13 @@ Headers = list[tuple[bytes, bytes]]
 LOOKING_SECONDS_MAX: Final = 1.0
 """A request does not wait longer for files; what was read of them before is shown instead."""
 _HEADER_KEYS: Final = "!#$&'*+.^`|"
-"""What may stand in a header's name as it is, beside letters, digits and ``-_~``."""
+"""The characters that a header's name may have as they are, beside letters, digits and ``-_~``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a look at the files found; ``texts`` is None where ``problem`` says why they cannot be used. Of a token's
-    file: what is in it, or why that cannot be read."""
+    """The result of a look at the files; ``texts`` is None where ``problem`` gives the reason why they cannot be used.
+    For a token's file: its content, or why that cannot be read."""
 
     texts: Texts | None
     problem: str
@@ -79,10 +79,10 @@ class Credentials:
         unauthorized_log: UnauthorizedLog | None = None,
         remedy: str = "",
     ) -> None:
-        """``is_read_again``: whoever makes these makes others of what the kubeconfig says later, so that a change in it
-        needs no restart. ``is_trial``: the caller says itself whether the server knows them. ``unauthorized_log`` is
-        shared by those that are made one after another, so that what holds for all is said once. ``remedy``: what an
-        operator can do where the server does not know them, if it is not to put others there."""
+        """``is_read_again``: the caller makes others when the kubeconfig changes, so that a change in it needs no
+        restart. ``is_trial``: the caller says itself whether the server knows them. ``unauthorized_log`` is shared by
+        those that are made one after another, so that what holds for all is said once. ``remedy``: what an operator can
+        do where the server does not know them, if it is not to put others there."""
         self.access = access
         self.server: Server = access.server
         self._is_read_again = is_read_again
@@ -126,17 +126,17 @@ class Credentials:
         return self._tls.certificate
 
     def hold(self) -> bool:
-        """Whether there is anything to show that has not expired, as far as this node can tell."""
+        """True if there is a credential that has not expired, as far as this node can tell."""
         held = self._tls.certificate
         return self.access.proof is not None or (held is not None and not held.has_expired(self._clock.now_ns()))
 
     def uses(self, own: Certificate) -> bool:
-        """Whether this certificate that the node got for itself is used: shown while it lasts. One that is of another
+        """True if this certificate that the node got for itself is used: shown while it lasts. One that is of another
         name, or older than the kubeconfig's, is not."""
         return self._materials.uses_own(own, self._clock.now_ns())
 
     async def headers(self) -> Headers:
-        """What a request shows. Raises NothingToShow."""
+        """Return the headers that prove a request's identity. Raises NothingToShow."""
         self._last_headers = await self._headers_now()
         return self._last_headers
 
@@ -181,7 +181,7 @@ class Credentials:
         return self._acting
 
     async def _look(self) -> None:
-        """Whether what is shown has changed. Bounded, however the files' disk is."""
+        """Look whether the credentials have changed. Bounded, however the files' disk is."""
         for _ in range(2):  # a look that is under way may have begun before it became due again
             if self._looking is None and self._has_files and trio.current_time() >= self._looked_at + LOOK_SECONDS:
                 self._looked_at = self._began_at = trio.current_time()
@@ -282,13 +282,13 @@ class Credentials:
 
     def _say(self, problem: str) -> None:
         if problem != self._problem:
-            log.warning("What the API server is shown cannot be renewed, what was there stays in use: %s", problem)
+            log.warning("Cannot reload the client credentials; keeping the previous ones: %s", problem)
         self._problem = problem
 
     # ---- messages ----
 
     def _described(self) -> str:
-        """What is shown, where it is, and what to do."""
+        """Return which credential is shown, where it is, and what to do."""
         source, user = self.access.origin.source, self.access.origin.user
         proofs, lies_apart = [], True
         is_own = self._tls.texts.is_own

@@ -49,15 +49,15 @@ _OPTIONS: Final = (
 _SIGNED_BY_OTHERS: Final = frozenset({7, 18, 19, 20, 21})
 """OpenSSL's verdicts on a chain that does not lead to an authority we know, or that it did not sign."""
 _OF_ANOTHER_NAME: Final = frozenset({62, 64})
-"""Of a certificate that is good, but not for the name or address that was dialed."""
+"""OpenSSL's codes for a certificate that is good, but not for the name or address that was dialed."""
 _NAME_ADVICE: Final = "; a kubeconfig's tls-server-name says for which other name it may be"
 _ADVICE: Final = (
     "; no authority that is trusted here signed it, for a server the certificate-authority of its kubeconfig"
 )
 _TRIOS_WORDS: Final = re.compile(r"Error connecting to \('([^']+)', (\d+)[^)]*\): (.*)")
-"""Of a connection that failed; it shows the address as Python does."""
+"""Trio's text for a connection that failed; it shows the address as Python does."""
 _ANSWER_BYTES_MAX: Final = 16 * 1024
-"""Of a proxy's answer to CONNECT."""
+"""Bytes of a proxy's answer to CONNECT."""
 
 
 class CannotConnect(Exception):
@@ -91,7 +91,7 @@ class Dialer:
         return stream
 
     def close_all(self) -> None:
-        """Close every connection at once; whoever reads or writes one gets an error. Never blocks."""
+        """Close every connection at once; their readers and writers get an error. Never blocks."""
         for stream in tuple(self._open):
             stream.close()
 
@@ -148,12 +148,12 @@ class DialedStream:
         await self._stream.send_all(data)
 
     async def receive(self, bytes_max: int) -> bytes:
-        """What comes next; b"" at the end. Raises trio's errors."""
+        """Return the next bytes; b"" at the end. Raises trio's errors."""
         return bytes(await self._stream.receive_some(bytes_max))
 
     @property
     def has_ended(self) -> bool:
-        """Whether the connection, on which nothing is expected, was closed: here, or by the server, which can be read
+        """True if the connection, on which nothing is expected, was closed: here, or by the server, which can be read
         then."""
         return self._socket.fileno() < 0 or self._socket.is_readable()
 
@@ -202,8 +202,8 @@ def _failing_to_connect() -> Iterator[None]:
     except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
         raise (NoMoreFiles if _lacks_files(error) else CannotConnect)(reason_of(error)) from error
     except (ValueError, TypeError) as error:
-        # What can be no host, as a redirect or an environment may name it: UnicodeError of a lookup, ValueError for a
-        # name TLS is to check, TypeError for a NUL in it.
+        # Values that can be no host, as a redirect or an environment may name them: UnicodeError of a lookup,
+        # ValueError for a name TLS is to check, TypeError for a NUL in it.
         raise CannotConnect(f"its host can be none: {reason_of(error)}") from error
 
 
@@ -217,7 +217,7 @@ def _closing_on_failure(stream: DialedStream) -> Iterator[None]:
 
 
 def _lacks_files(error: BaseException | None) -> bool:
-    """Whether that is, at the bottom of it, what is wrong."""
+    """True if that is the cause at the bottom of it."""
     if isinstance(error, BaseExceptionGroup):
         return any(map(_lacks_files, error.exceptions))
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):

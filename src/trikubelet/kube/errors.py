@@ -1,8 +1,8 @@
-"""From what a server answers, or what kept it from answering, to the errors of ``model.api_errors``.
+"""Maps a server's answers, and the failures to get one, to the errors of ``model.api_errors``.
 
 What an error means for its caller is the server's own statement only when it comes as a Status object. A load balancer
 that answers 404 for want of a server must not look like a pod that was deleted: such an answer is an ``ApiFailure``.
-The two codes that mean the same from anybody are 429 and 401.
+The two codes that mean the same from any server are 429 and 401.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _CHARS_MAX: Final = 200
-"""Of an answer that is no Status, as shown to people."""
+"""Length of an answer that is no Status, as shown to people."""
 _AFTER_SECONDS_MAX: Final = 24 * 3600
-"""More is no time that anybody means."""
+"""More is no meaningful time."""
 _TAG: Final = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _ALREADY_EXISTS: Final = "AlreadyExists"
 _WANTS_TLS: Final = b"Client sent an HTTP request to an HTTPS server"
-"""Go's servers answer this to whoever speaks plain HTTP to them."""
+"""Go's servers answer this to a client that speaks plain HTTP to them."""
 _UID: Final = "metadata.uid"
 _TOO_NEW: Final = "ResourceVersionTooLarge"
 
@@ -59,7 +59,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Details(msgspec.Struct, frozen=True, rename="camel"):
-    """What a Status says beyond its message."""
+    """The details of a Status beyond its message."""
 
     causes: tuple[Cause, ...] | None = None
     retry_after_seconds: int = 0
@@ -177,6 +177,6 @@ def _phrase(code: int) -> str:
 
 
 def _short(body: bytes | bytearray) -> str:
-    """What a person can read of an answer that is no JSON: its text without its markup, in one line."""
+    """Return the readable part of an answer that is no JSON: its text without its markup, in one line."""
     text = " ".join(_TAG.sub(" ", body[: 16 * _CHARS_MAX].decode("utf-8", "replace")).split())
     return text if len(text) <= _CHARS_MAX else f"{text[:_CHARS_MAX]}…"

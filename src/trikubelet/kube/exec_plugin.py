@@ -2,9 +2,9 @@
 
     KUBERNETES_EXEC_INFO ─► plugin ─► ExecCredential ─► token, certificate, when they end
 
-The protocol is client.authentication.k8s.io, v1 and v1beta1. What a plugin said is kept until its end, or, without one,
-until the server does not believe it any more (``forget``). One run at a time, and none right after another; whoever
-asks next waits for the run that is under way, so a slow plugin needs nobody as patient as itself.
+The protocol is client.authentication.k8s.io, v1 and v1beta1. A plugin's answer is kept until its end, or, without one,
+until the server does not believe it any more (``forget``). One run at a time, and none right after another; a caller
+that comes meanwhile waits for the run that is under way, so a slow plugin needs no caller as patient as itself.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ WAIT_SECONDS_MAX: Final = 5.0
 """So long a request waits for a run, which goes on without it. Less than any request has: whose time ran out would say
 that the server gave no answer."""
 PAUSE_SECONDS: Final = 5.0
-"""So long the outcome of a run stands for those who ask next, good or bad: a dozen clients wait for one plugin, and a
-server that believes nobody is not to have it run for each request."""
+"""The time for which the outcome of a run is used for the next callers, good or bad: a dozen clients wait for one
+plugin, and a server that refuses all is not to have it run for each request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a plugin made: a token ("" for none), a certificate with its key in PEM (b"" for none), and when both end,
-    in nanoseconds since the epoch (None: nobody knows)."""
+    """The credential of a plugin: a token ("" for none), a certificate with its key in PEM (b"" for none), and when
+    both end, in nanoseconds since the epoch (None: unknown)."""
 
     token: str
     pem: bytes
@@ -104,7 +104,7 @@ class Plugin:
         return f"the credential plugin {self._plugin.command} ({self._origin.user}.exec in {self._origin.source})"
 
     async def credential(self) -> Credential:
-        """What is good now. Raises NothingToShow when the plugin does not make anything, or takes long."""
+        """Return a valid credential. Raises NothingToShow when the plugin does not make anything, or takes long."""
         kept = self._kept
         if kept is not None and (kept.ends_ns is None or self._clock.now_ns() < kept.ends_ns):
             return kept
@@ -147,7 +147,7 @@ class Plugin:
         self._kept, self._failure = None, f"{self} cannot be run: {bug!r}"
 
     async def _output(self) -> bytes:
-        """What a run prints. Raises ProgramFailed."""
+        """Return the output of a run. Raises ProgramFailed."""
         command = [self._plugin.command, *self._plugin.arguments]
         environment = {**self._environment, "KUBERNETES_EXEC_INFO": self._exec_info()}
         try:

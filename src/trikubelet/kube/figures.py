@@ -22,7 +22,7 @@ BYTES: Final = (
 """Upper bounds of what is sent and received: upstream's."""
 REQUESTS: Final = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 50.0)
 VERBS: Final = ("GET", "PATCH", "DELETE")
-"""What is asked of a pod that has a name."""
+"""The requests about a pod that has a name."""
 FAILED: Final = "<error>"
 """Upstream's label in place of a code where there was no answer."""
 

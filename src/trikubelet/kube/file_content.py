@@ -1,4 +1,4 @@
-"""A file that somebody else renews: a certificate, a key, a token. Read again when it changed."""
+"""A file that another program renews: a certificate, a key, a token. Read again when it changed."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class FileContent:
         self._looked_at = self._read_at = -float("inf")
 
     def get(self) -> bytes:
-        """What is in it, at most a second old. Raises OSError; what was read before is in ``last`` then."""
+        """Return its content, at most a second old. Raises OSError; the content before is in ``last`` then."""
         now = trio.current_time()
         if self._stamp is not None and now < self._looked_at + LOOK_SECONDS:
             return self._content
         return self.look(now)
 
     def look(self, now: float) -> bytes:
-        """What is in it at this time (Trio's clock, seconds, which a thread cannot ask for). Raises as ``get``."""
+        """Return its content at this time (Trio's clock, seconds, which a thread cannot ask for). Raises as ``get``."""
         found = os.stat(self.path)
         stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
         self._looked_at = now
@@ -44,9 +44,9 @@ class FileContent:
 
     @property
     def last(self) -> bytes:
-        """What was in it when it could last be read; b"" when it never could."""
+        """The content when it could last be read; b"" when it never could."""
         return self._content
 
     def forget(self) -> None:
-        """What it held is no good: read it again when it is next asked for."""
+        """Its content is no good: read it again at the next call."""
         self._stamp = None

@@ -57,7 +57,7 @@ PAGE_ITEMS_MAX = 500
 """Objects in one page of a list (as other clients of the API have it)."""
 PAGES_MAX = 200
 LISTING_SECONDS_MAX = 300.0
-"""Of one list, by pages and as a stream. Whoever needs more is a server, or a proxy, that goes round in circles."""
+"""Seconds of one list, by pages and as a stream. A server, or a proxy, that needs more goes round in circles."""
 QUIET_SECONDS_MAX = 90.0
 """A silent watch, from opening it on. A server sends a bookmark about once a minute, but none where nothing of
 the kind was written."""
@@ -79,8 +79,8 @@ PAUSE_FIRST_SECONDS, PAUSE_SECONDS_MAX, JITTER = 0.8, 30.0, 1.0
 class Informer(Generic[T]):
     """Owns the set of objects of one selection (``kube.known``), whether it was ever whole, and how lists are to be had
     from this server. Its only writer is its own task. ``decode`` makes an object of its JSON; it raises ValueError or
-    msgspec's errors for one that it cannot read. ``outage`` says when the server is away, and whoever shares it that it
-    is back, or was set back."""
+    msgspec's errors for one that it cannot read. ``outage`` reports that the server is away, and notifies the other
+    users that it is back, or was set back."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Informer(Generic[T]):
         self._unreadable_at, self._unreadable = "", 0
         self._steady_at = math.inf
 
-    # ---- for everybody ----
+    # ---- for all tasks ----
 
     @property
     def objects(self) -> Mapping[Key, T]:
@@ -127,14 +127,14 @@ class Informer(Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """Whether the set was whole once; from then on it only lags."""
+        """True if the set was whole once; from then on it only lags."""
         return self._synced.is_set()
 
     @property
     def is_set_back(self) -> bool:
-        """For a listener: whether what it is called for is the list of a server that was set back to an older state.
-        What it says counts, however new the versions are that others have had from the server before. It is called for
-        each such list, with no keys where nothing is other than before."""
+        """For a listener: true if the call is about the list of a server that was set back to an older state. What it
+        says counts, however new the versions are that others have had from the server before. It is called for each
+        such list, with no keys where nothing is other than before."""
         return self._known.is_set_back
 
     def faults(self) -> Mapping[Key, Unread]:
@@ -160,8 +160,8 @@ class Informer(Generic[T]):
             self._pausing.set()
 
     def relist(self) -> None:
-        """Somebody saw that the server was set back to an older state, of which a watch says nothing: list everything.
-        Once a minute at most; until then it waits."""
+        """A part saw that the server was set back to an older state, which a watch does not show: list everything. Once
+        a minute at most; until then it waits."""
         soonest = max(trio.current_time(), self._relisted_at + RELISTS_EVERY_SECONDS)
         self._relist_at = min(self._relist_at, soonest)
         if self._patience is not None:
@@ -299,8 +299,8 @@ class Informer(Generic[T]):
             self._streams = False
 
     def _wait_on(self, patience: trio.CancelScope, listed_by: float) -> None:
-        """Of a watch that has just said something: how long it may say nothing now. A list under way is left to
-        come to its end."""
+        """Set how long a watch that has just sent something may be silent now. A list under way is left to come to its
+        end."""
         is_listing = listed_by < math.inf
         self._patience = None if is_listing else patience
         patience.deadline = min(trio.current_time() + QUIET_SECONDS_MAX, listed_by if is_listing else self._relist_at)

@@ -17,7 +17,7 @@ from trikubelet.model.api_errors import ApiFailure
 
 _VERSION_MAX: Final = str(2**64 - 1)
 _CHARS_MAX: Final = 50
-"""Of a version, as shown to people."""
+"""Length of a version, as shown to people."""
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
@@ -127,8 +127,8 @@ def change_of(line: bytes) -> Change:
 
 
 def _possible(version: str) -> str:
-    """The version, which no etcd and no API server has with more than 64 bits: whoever believed a larger one would take
-    every true one for older. Raises ApiFailure."""
+    """Return the version, which no etcd and no API server has with more than 64 bits: a client that believed a larger
+    one would take every true one for older. Raises ApiFailure."""
     if is_older(_VERSION_MAX, version):
         raise ApiFailure(f"the server's answer has an impossible version: {version[:_CHARS_MAX]}")
     return version

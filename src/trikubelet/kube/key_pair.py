@@ -52,7 +52,7 @@ def read_pair(certificate_pem: bytes, key_pem: bytes) -> Certificate:
             raise KeyUnusable("the certificate belongs to another key") from error
         if b"ENCRYPTED" in key_pem:
             raise KeyUnusable(
-                "the key is encrypted, and nobody can type its password; openssl pkey -in KEY writes it without"
+                "the key is encrypted, and an agent cannot type its password; openssl pkey -in KEY writes it without"
             ) from error
         raise KeyUnusable(f"there is no key in it: {error.reason or error}") from error
     return found

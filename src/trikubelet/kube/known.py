@@ -1,8 +1,8 @@
-"""What is known of a server's objects: the state an informer keeps, without its connections.
+"""The objects of a server as an informer knows them: its state, without its connections.
 
 A list is gathered in a ``Listing`` and adopted when it is whole; a change is taken at once. Both say which objects are
 other than before. Nothing is decoded that is known in the same version, so after a list that says nothing new nothing
-has been decoded and no listener is notified; except after somebody saw that the server was set back.
+has been decoded and no listener is notified; except after a part saw that the server was set back.
 
 A change no newer than the version up to which everything is known is stale: a repeated one, or one that came late.
 Versions of one server can be compared as numbers (the API promises it since 1.35, and etcd always did).
@@ -33,11 +33,11 @@ T = TypeVar("T")
 OBJECTS_MAX: Final = 100_000
 """Ten times what the largest clusters have of what a node follows; a list that goes on has no end, nor has a watch."""
 FAULTS_TOLD_MAX: Final = 10
-"""Of one kind's objects that cannot be read, so many are logged within an hour, each once."""
+"""Unreadable objects of one kind that are logged within an hour, each once."""
 STRETCH_BYTES: Final = 256 * 1024
 """So much of a page is read before others have a turn: some milliseconds."""
 _ITEM_BYTES: Final = 1024
-"""What an item counts for beside its text: thousands of small ones take their time, too."""
+"""The weight of an item beside its text: thousands of small ones take their time, too."""
 
 Key = tuple[str, str]
 """Namespace ("" where there is none) and name."""
@@ -100,7 +100,7 @@ class Known(Generic[T]):
     """Owns which objects a server has, as far as it has sent them, and the version up to which that is everything (""
     before the first list, and before the next one of a server that was set back). Its only writer is its informer.
     ``is_set_back``: what came last is the list of a server that was set back, as one whose etcd was restored from a
-    backup: one older than what was known before it, or the first after somebody saw that."""
+    backup: one older than what was known before it, or the first after a part saw that."""
 
     def __init__(self, what: str, decode: Callable[[bytes], T]) -> None:
         self.version = ""
@@ -118,7 +118,7 @@ class Known(Generic[T]):
         return self._objects
 
     def faults(self) -> dict[Key, Unread]:
-        """What is there but cannot be read in its newest version, and why."""
+        """The objects that are there but cannot be read in their newest version, and why."""
         return {key: mark.fault for key, mark in self._marks.items() if mark.fault is not None}
 
     def adopt(self, listing: Listing[T], version: str) -> tuple[Key, ...]:
@@ -138,7 +138,7 @@ class Known(Generic[T]):
         )
 
     def outdate(self) -> None:
-        """Somebody saw that the server was set back: only the next list says what it has, however old that is."""
+        """The server was set back: only the next list shows its content, however old that is."""
         self._is_outdated, self.version = True, ""
 
     def take(self, change: Change) -> tuple[Key, ...]:
@@ -163,8 +163,8 @@ class Known(Generic[T]):
         return (key,)
 
     def read(self, key: Key, item: Item) -> tuple[_Mark, Mapping[Key, T]]:
-        """What to keep of an item: its mark and, by its key, the object. An object that cannot be read is what it last
-        was; one that never could be read is not there, as is one whose name belonged to another before."""
+        """Return what to keep of an item: its mark and, by its key, the object. An object that cannot be read is what
+        it last was; one that never could be read is not there, as is one whose name belonged to another before."""
         mark = self._marks.get(key)
         if mark is not None and mark.uid != item.uid:
             mark = None

@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 
 
 def load_kubeconfig(path: Path, named_by: str = "kubeconfig") -> ClusterAccess:
-    """What the current context of the file means. ``named_by`` is the flag that names it. Raises StartFailed with a
-    line for each fault."""
+    """Return the meaning of the file's current context. ``named_by`` is the flag that names it. Raises StartFailed with
+    a line for each fault."""
     path = path.absolute()
     try:
         text = read_named(path)

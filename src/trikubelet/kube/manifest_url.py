@@ -7,8 +7,8 @@ Servers are trusted by the machine's own certificate store, not by one that came
 those to an API server, so that none is forgotten that is given up half made: a server that hangs in its TLS handshake
 must not cost a socket with every look. They are not kept; the next use is many seconds away. A proxy that the
 environment names is asked for a tunnel. httpx has a client that follows redirects, too; it unpacks the body of each
-answer, whatever that comes to, and keeps every cookie it is sent. Go's, which upstream uses, does neither.
-This brings httpx with it: who has no such URL does not import it.
+answer, whatever that comes to, and keeps every cookie it is sent. Go's, which upstream uses, does neither. This brings
+httpx with it: an agent without such a URL does not import it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REDIRECTS_MAX: Final = 10
 _SENT: Final = {"accept": "*/*", "accept-encoding": "gzip", "user-agent": "trikubelet"}
 """Unless the configuration has others."""
 _FOR_ONE_SERVER: Final = ("authorization", "cookie", "cookie2", "proxy-authorization", "www-authenticate")
-"""What a redirect to another server is not sent, as Go's client has it."""
+"""Headers that are not sent to another server after a redirect, like Go's client."""
 
 
 class ManifestUrl:
@@ -113,8 +113,8 @@ def _with_login(headers: httpx.Headers, url: httpx.URL) -> httpx.Headers:
 
 
 def _for_redirect(headers: httpx.Headers, url: httpx.URL, there: httpx.URL) -> httpx.Headers:
-    """What is sent to where a redirect leads: what is for one server stays with its host and port, and is not sent
-    in the clear where it was not before."""
+    """Return the headers for the target of a redirect: those for one server stay with its host and port, and are not
+    sent in the clear where it was not before."""
     if (url.host, url.port) == (there.host, there.port) and there.scheme in (url.scheme, "https"):
         return headers
     left = httpx.Headers(headers)

@@ -1,4 +1,4 @@
-"""The certificates a kubeconfig names, wherever they are, made into what TLS is spoken with.
+"""The certificates a kubeconfig names, wherever they are, made into TLS contexts.
 
     authority · certificate · key ─► read ─► fit together? ─► TLS context, for every connection from then on
         the node's own certificate ───┘         │
@@ -42,7 +42,7 @@ class MaterialUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What the kubeconfig names, in PEM; b"" for what it does not. ``is_own``: certificate and key are those that the
+    """The texts that the kubeconfig names, in PEM; b"" for others. ``is_own``: certificate and key are those that the
     node renews itself."""
 
     ca: bytes
@@ -53,8 +53,8 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What connections are made with: what it came of (the kubeconfig's texts, a plugin's), and our certificate, None
-    where none is shown."""
+    """The parts that connections are made with: their source (the kubeconfig's texts, a plugin's), and our certificate,
+    None where none is shown."""
 
     texts: Texts
     made_pem: bytes
@@ -79,7 +79,7 @@ class Materials:
 
     @property
     def are_files(self) -> bool:
-        """Whether somebody else may renew any of it."""
+        """True if another program may renew any of it."""
         return self._own is not None or any(one.is_file for one in self._sources)
 
     @property
@@ -98,8 +98,8 @@ class Materials:
         return self.certificate.place if self.certificate.is_given else ""
 
     def read(self, now: float, now_ns: int) -> Texts:
-        """What holds at this time (Trio's clock in seconds, and the wall clock). May hang as a file system does. Raises
-        MaterialUnusable."""
+        """Return the texts that hold at this time (Trio's clock in seconds, and the wall clock). May hang as a file
+        system does. Raises MaterialUnusable."""
         ca = self._ca.read(now)
         own = self._read_own(now)
         try:
@@ -132,7 +132,7 @@ class Materials:
             return self._own_read
 
     def uses_own(self, own: Certificate, now_ns: int) -> bool:
-        """Whether this certificate of the node's own is used, beside what the kubeconfig was last seen to give."""
+        """True if this certificate of the node's own is used, beside what the kubeconfig was last seen to give."""
         if self._own is None:
             return True  # it is the kubeconfig's
         return counts_as_held(own, _certificate(self.certificate.last()), self._own_name, now_ns)
@@ -189,8 +189,8 @@ class Materials:
         return context
 
     def _trust(self, context: ssl.SSLContext, ca: bytes) -> None:
-        """Have the context trust the authorities of ``ca``. As Go: one that cannot be read is passed over."""
-        # What is not ASCII can only be a comment, as the names that tools write above each certificate.
+        """Have the context trust the authorities of ``ca``. Like Go, unreadable ones are skipped."""
+        # Text that is not ASCII can only be a comment, as the names that tools write above each certificate.
         text = ca.decode("ascii", "ignore")
         blocks = certificate_texts(text)
         damaged: list[tuple[int, Exception]] = []
@@ -205,7 +205,7 @@ class Materials:
             raise self._ca.unusable(why, "give the certificate of the cluster's authority in PEM") from first
         if damaged:
             numbers = ", ".join(f"{number} ({_reason(problem)})" for number, problem in damaged)
-            log.warning("Of the %d certificates in %s these are damaged: %s", len(blocks), self._ca.place, numbers)
+            log.warning("Damaged certificates among the %d in %s: %s", len(blocks), self._ca.place, numbers)
 
 
 def _certificate(pem: bytes) -> Certificate | None:
@@ -231,12 +231,12 @@ class Source:
 
     @property
     def is_file(self) -> bool:
-        """Whether it lies in a file."""
+        """True if it is in a file."""
         return self._file is not None
 
     @property
     def is_given(self) -> bool:
-        """Whether there is one at all."""
+        """True if there is one at all."""
         return self.is_file or bool(self._data)
 
     @property
@@ -245,7 +245,7 @@ class Source:
         return (f"{self._file.path}, of " if self._file else "") + f"{self._path} in {self._source}"
 
     def read(self, now: float) -> bytes:
-        """The text; b"" when none is named. Raises MaterialUnusable, for an empty file too: to show nobody's
+        """Return the text; b"" when none is named. Raises MaterialUnusable, for an empty file too: to show no
         certificate, or to trust this machine's authorities, would not be what was meant."""
         if self._file is None:
             return self._data

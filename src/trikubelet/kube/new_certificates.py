@@ -33,7 +33,7 @@ def new_key() -> bytes:
 
 
 def pod_key(key_type: str) -> tuple[bytes, bytes]:
-    """A pod's private key in PEM (PKCS #8), and a request that names nobody and is signed with it (PKCS #10, DER).
+    """A pod's private key in PEM (PKCS #8), and a request without a subject that is signed with it (PKCS #10, DER).
     Raises ValueError for a type of key that the API does not have."""
     key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
     digest: hashes.SHA256 | None = hashes.SHA256()

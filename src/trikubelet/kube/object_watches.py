@@ -79,7 +79,7 @@ class ObjectWatches(Generic[T]):
 
     async def get(self, uid: str, namespace: str, name: str) -> T | None:
         """The object, needed by the pod of that UID from now on; None where there is none. Raises ObjectUnavailable
-        where the server does not say, or says what nobody can read."""
+        where the server does not answer, or answers what cannot be read."""
         key = (namespace, name)
         watch = self._watches.get(key) or self._begin(key)
         watch.uids.add(uid)
@@ -124,7 +124,7 @@ class ObjectWatches(Generic[T]):
         return decode_object(raw, self._type)
 
     def __len__(self) -> int:
-        """How many objects are held."""
+        """The number of objects that are held."""
         return len(self._watches)
 
     def __repr__(self) -> str:

@@ -4,11 +4,10 @@
        ▲                                                               ├─► denied, failed: final, and logged
        └─ time to refresh it; the old one counts until then ◄─ issued  └─► gone: another one
 
-Kept in memory alone, so an agent that restarts makes new keys, while the pods' files stay what they were. One watch
-of this node's requests, for as long as a pod needs some: clusters need not serve them
-(certificates.k8s.io/v1 from 1.37, v1beta1 before).
-Who needs a certificate asks again at each sync of the pod, so nothing runs here by itself but the watch.
-(KEP-4317)
+Kept in memory alone, so an agent that restarts makes new keys, while the pods' files stay what they were. One watch of
+this node's requests, for as long as a pod needs some: clusters need not serve them (certificates.k8s.io/v1 from 1.37,
+v1beta1 before). A pod that needs a certificate asks again at each of its syncs, so nothing runs here by itself but the
+watch. (KEP-4317)
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ OVERDUE_SECONDS: Final = 600.0
 
 
 class _Key(NamedTuple):
-    """What is asked for, but not the paths of its files."""
+    """The request for a certificate, but not the paths of its files."""
 
     uid: str
     wanted: bytes
@@ -80,7 +79,7 @@ class _UnderWay:
 
 @dataclass(slots=True)
 class _Held:
-    """What there is for a key. ``refused``: why it never will be more, which is said once, as is that a certificate is
+    """The state of a key. ``refused``: why it never will be more, which is reported once, as is that a certificate is
     ``overdue_at`` and ``ends_at``. Times are Trio's."""
 
     lock: trio.Lock = field(default_factory=trio.Lock)
@@ -228,7 +227,7 @@ class PodCertificates:
             if asked is None or asked.place not in places:
                 continue
             self._take(held, asked)
-            # Whoever is asking just now hears of it by that.
+            # A caller that is waiting just now receives it by that.
             if not held.lock.locked() and (held.under_way is not asked or self._has_gone(asked)):
                 answered.add(key.uid)
         self._wake(answered)
@@ -271,7 +270,7 @@ async def _until_cancelled(informer: Informer[Request], scope: trio.CancelScope)
 
 
 def new_key_in_thread() -> Callable[[str], Awaitable[tuple[bytes, bytes]]]:
-    """What makes keys, one after another in a thread: a large one takes seconds."""
+    """Return a maker of keys, one after another in a thread: a large one takes seconds."""
     threads = ThreadPool("keys of pods", 1)
 
     async def new_key(key_type: str) -> tuple[bytes, bytes]:

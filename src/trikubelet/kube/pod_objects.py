@@ -1,4 +1,4 @@
-"""What this node's pods need of the API server's objects (``ports.PodObjects``): ConfigMaps and Secrets, watched one by
+"""The API server's objects that this node's pods need (``ports.PodObjects``): ConfigMaps and Secrets, watched one by
 one, tokens of service accounts, certificates, trust anchors, and the services."""
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Tokens of service accounts, one for each pod, audience and life that is asked for, by a volume or for a credential
 plugin: kept in memory, and had again before they are old.
 
-A token is bound to its pod by UID: the API server refuses it once the pod is gone. Who needs it asks again at each
-sync of the pod, at the latest after its resync; so nothing runs here by itself. An account itself is asked for each
-time: a node may not watch them.
+A token is bound to its pod by UID: the API server refuses it once the pod is gone. A pod that needs it asks again at
+each sync of the pod, at the latest after its resync; so nothing runs here by itself. An account itself is asked for
+each time: a node may not watch them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ AGE_SECONDS_MAX: Final = 24 * 3600.0
 JITTER_SECONDS_MAX: Final = 10.0
 """A token is renewed when so much of its life is over, or at that age, or a little sooner (all as upstream has it)."""
 LIFE_SECONDS_MAX: Final = 1 << 32
-"""The longest that a server lets anybody ask for; an answer that says more says no time."""
+"""The longest that a server lets a client ask for; a longer life in an answer is no time."""
 ANSWER_SECONDS_MAX: Final = 10.0
 REQUESTS_MAX: Final = 8
 """Under way at once: each is a connection, and a node may get all its pods in one moment."""
@@ -112,7 +112,7 @@ class ServiceAccountTokens:
         return known.token
 
     async def account(self, pod: Pod) -> k8s.ObjectMeta:
-        """What is written on the pod's service account now. Raises ObjectUnavailable."""
+        """Return the metadata of the pod's service account now. Raises ObjectUnavailable."""
         name, namespace = _name(pod), pod.metadata.namespace
         try:
             async with self._turns:

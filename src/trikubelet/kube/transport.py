@@ -1,12 +1,12 @@
-"""What carries requests to an API server: httpx's requests and responses over connections of our own.
+"""The transport of requests to an API server: httpx's requests and responses over connections of our own.
 
     request ─► a place ─► an idle connection, or a new one (``dial``) ─► Exchange ─► head ─► Response
                                   ▲                                                    │
                                   └──────────── read to its end ◄──── Body ◄───────────┘   left before: closed
 
-httpx brings a transport with it, but lets nobody say how its connections are made (``dial`` says why that matters), and
-asks more of a processor for each request than all the rest of a client together; docs/decisions/0011 has figures. HTTP
-itself is h11's, below httpx too.
+httpx brings a transport with it, but does not let a caller make its connections (``dial`` explains why that matters),
+and asks more of a processor for each request than all the rest of a client together; docs/decisions/0011 has figures.
+HTTP itself is h11's, below httpx too.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ PLACE_SECONDS_MAX: Final = 60.0
 part in it."""
 HEAD_BYTES_MAX: Final = 100 * 1024
 AROUND_BYTES_MAX: Final = 1024 * 1024
-"""What may come before a response's head has ended, and then beyond three times its body and a few bytes for each
-chunk: extensions of chunks could go on for ever, and whoever bounds a body sees nothing of them (Go has such a bound,
+"""Bytes that may come before a response's head has ended, and then beyond three times its body and a few bytes for each
+chunk: extensions of chunks could go on for ever, and a bound on the body does not see them (Go has such a bound,
 too)."""
 CHUNK_BYTES: Final = 16
 """That go with each chunk."""
@@ -132,7 +132,7 @@ class Body(httpx.AsyncByteStream):
             leave(self._exchange)
 
     async def aclose(self) -> None:
-        """The same, as httpx has it."""
+        """Close it, under httpx's name."""
         self.close()
         await trio.lowlevel.checkpoint()
 
@@ -147,7 +147,7 @@ class _Exchange:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the connection, which is idle, is no more."""
+        """True if the connection, which is idle, has ended."""
         return self._stream.has_ended
 
     async def ask(self, request: httpx.Request) -> h11.Response:

@@ -2,8 +2,8 @@
 
     known ─► 401: said at once, then once a minute ─► known again: said with how long it took
 
-It has one cause, in a kubeconfig or on this node, whoever asks the server for whatever. So it is said here, once for
-all, and by nobody who asks; and it is no outage (``kit.outage``), for the server answers.
+It has one cause, in a kubeconfig or on this node, whichever request meets it. So it is logged here, once for all, and
+not by the callers; and it is no outage (``kit.outage``), because the server answers.
 """
 
 from __future__ import annotations

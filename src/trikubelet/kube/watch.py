@@ -1,8 +1,8 @@
 """A watch under way: lines of JSON cut out of a response that ends when the server likes.
 
-A server that has nothing to say may say nothing for as long as it was asked to keep the watch: of a kind that nobody
-writes it has no bookmark to send either. One that is silent for longer is behind something that keeps the connection
-while the server is gone: the kernel's probes (``dial``) do not see that, so the watch ends with ``ApiLost``. Who must
+A server without news may be silent for as long as it was asked to keep the watch: for a kind that is never written it
+has no bookmark to send either. One that is silent for longer is behind something that keeps the connection while the
+server is gone: the kernel's probes (``dial``) do not see that, so the watch ends with ``ApiLost``. A caller that must
 know sooner gives a silent watch up and begins another where it stopped, as the informer does.
 """
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 SILENT_SECONDS_MAX: Final = 630.0
 """Half a minute more than a server is ever asked to keep a watch (``client.WATCH_SECONDS``)."""
 LINE_BYTES_MAX: Final = 10 * 1024 * 1024
-"""etcd takes an object of 1.5 MiB, of which JSON makes nine: servers write each <, > and & in six characters. Were
-less allowed, anybody who may create a pod could break its node's watch with each change of it."""
+"""etcd takes an object of 1.5 MiB, of which JSON makes nine: servers write each <, > and & in six characters. Were less
+allowed, any user who may create a pod could break its node's watch with each change of it."""
 
 
 class Watch:
@@ -72,7 +72,7 @@ class Watch:
             try:
                 chunk = await anext(self._chunks, b"")
             except trio.ClosedResourceError:
-                # By our own client, whose credentials are others by now: nothing the server did, which is asked on at
+                # By our own client, whose credentials are others by now: the server did nothing, and is asked on at
                 # once. What was cut off in the middle comes again.
                 self._unread.clear()
                 return False

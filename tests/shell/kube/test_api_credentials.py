@@ -324,7 +324,7 @@ async def test_while_a_certificate_cannot_be_used_the_old_one_is(
         await client.get(NODES, "w")
 
     assert "second" == server.callers[-1]
-    assert 1 == caplog.text.count("cannot be renewed")
+    assert 1 == caplog.text.count("Cannot reload the client credentials")
 
 
 async def test_while_a_disk_hangs_what_was_read_before_is_shown_and_nobody_waits_long(

@@ -155,7 +155,7 @@ def test_a_damaged_certificate_of_an_authoritys_file_costs_the_others_nothing(
 
     assert 2 == len(materials.made(materials.read(0, 0), None).context.get_ca_certs())
     (said,) = caplog.messages
-    assert said.startswith(f"Of the 3 certificates in {file}, of {AUTHORITY}] in /etc/k.conf these are damaged: 2 (")
+    assert said.startswith(f"Damaged certificates among the 3 in {file}, of {AUTHORITY}] in /etc/k.conf: 2 (")
 
 
 @pytest.mark.parametrize("before", [b"\xef\xbb\xbf", "# Beh\u00f6rde\n".encode(), b"# \xff\n"])
