@@ -79,7 +79,10 @@ def problems(text: str) -> list[str]:
         ),
         ("qosReserved: {memory: 50%}", "qosReserved: Forbidden: "),
         ("qosReserved: {cpu: 50%}|featureGates: {QOSReserved: true}", "qosReserved[cpu]: Unsupported value: "),
-        ("memoryReservationPolicy: TieredReservation", "memoryReservationPolicy: Forbidden: "),
+        (
+            "memoryReservationPolicy: TieredReservation|featureGates: {MemoryQoS: false}",
+            "memoryReservationPolicy: Forbidden: ",
+        ),
         ("containerLogMaxSize: much", "containerLogMaxSize: Invalid value: "),
         ("containerLogMaxSize: 0", "containerLogMaxSize: Invalid value: "),
         ("containerLogMaxWorkers: 0", "containerLogMaxWorkers: Invalid value: 0: "),

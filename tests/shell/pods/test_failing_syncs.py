@@ -39,7 +39,6 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/pods")
         ("make_pod", "FailedToMakePodDataDirectories", "error making pod data directories: [Errno 28] No space left"),
         ("make_log_directory", "FailedCreatePodSandBox", "Failed to create pod sandbox: [Errno 28] No space left"),
         ("write_hosts", "Failed", "Error: [Errno 28] No space left"),
-        ("termination_log", "Failed", "Error: [Errno 28] No space left"),
     ],
 )
 async def test_a_full_disk_is_reported_and_tried_again_and_is_no_bug(

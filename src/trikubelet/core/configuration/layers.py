@@ -183,7 +183,7 @@ def _is_zero(value: object, default: object) -> bool:
         return value == 0 and type(default) in (int, float)
     if type(value) is not str or type(default) not in (str, int, float):
         return False
-    if type(default) is int:
+    if type(default) is int or default == "0":
         return value == "0"  # a quantity; in quotes it is no plain number
     if value == "":
         return type(default) is str
