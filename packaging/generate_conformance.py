@@ -64,7 +64,7 @@ called a flake where it then passes, and the counts of upstream's kubelet stand 
 |---|---|---:|---:|---:|---:|---:|
 """
 NODE_LIST: Final = """
-### What upstream's kubelet passes and the agent does not
+### Specifications that upstream's kubelet passes and the agent does not
 
 | Spec | Kubernetes | Result |
 |---|---|---|

@@ -38,7 +38,7 @@ class Stream(Protocol):
 
 
 class Connection(Stream, Protocol):
-    """What a client needs of a connection."""
+    """The methods of a connection that a client uses."""
 
     def within(self, seconds_max: float) -> AbstractContextManager[None]:
         """A deadline for what is sent and received in the block. Raises TimeoutError."""

@@ -46,9 +46,9 @@ _LOOKING: Final = "see how long the logs of containers are"
 
 
 class LogRotation:
-    """Owns which containers' logs are looked after now, how large each was and which grow fast, of which a part is
-    being compressed, and which could not be rotated the last time. Waits for nobody and is waited for by nobody: a log
-    that cannot be rotated is reported once, and met again at the next look. So is one that provokes a bug."""
+    """Owns the set of containers whose logs are looked after now, how large each was and which grow fast, whose parts
+    are being compressed, and which could not be rotated the last time. No other part waits for it: a log that cannot be
+    rotated is reported once, and met again at the next look. So is one that provokes a bug."""
 
     def __init__(
         self,

@@ -93,7 +93,7 @@ pub struct Container {
     pub attempt: u32,
     pub state: u64,
     pub created_at: i64,
-    /// Whether it carries the further fields of a kubelet's containers, which are not read here.
+    /// True if it carries the further fields of a kubelet's containers, which are not read here.
     pub laden: bool,
 }
 

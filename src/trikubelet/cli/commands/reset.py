@@ -209,8 +209,8 @@ def _silent(settings: Settings) -> str:
 
 
 def _left(agent: Agent, settings: Settings) -> str:
-    """Return as text what is left of pods that end, as far as that is known, and why no more is known. Until the
-    runtime has listed its pods once nobody knows that it has none: an agent starts without its answer, too."""
+    """Return as text the leftovers of pods that end, as far as they are known, and why no more is known. Until the
+    runtime has listed its pods once it is unknown if it has any: an agent starts without its answer, too."""
     pods, node = settings.root_dir / "pods", agent.node
     ours = filter(node.workers.known.__contains__, node.pleg.uids())
     # An agent that ends unknown pods has forgotten that list; another one leaves their directories alone, too.

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class SandboxNeed(NamedTuple):
-    """Whether a new sandbox is needed, the attempt it would have (or the present one has), and the present one's id,
-    empty when it is of no use to whoever cleans up. ``why``: the reason in upstream's words, "" without a need."""
+    """The need for a new sandbox, the attempt it would have (or the present one has), and the present one's id,
+    empty when a cleanup has no use for it. ``why``: the reason in upstream's words, "" without a need."""
 
     recreate: bool
     attempt: int

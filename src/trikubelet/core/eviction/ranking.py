@@ -84,7 +84,7 @@ def _counts(signal: str, *, image_disk: bool) -> tuple[bool, bool]:
 
 
 def _files(used: PodUsed, *, with_layers: bool, with_local: bool) -> Iterator[FsUsage]:
-    """What of the pod is on the disk in question: layers, and with the node's own disk logs, local volumes and the
+    """Yield the pod's files on the disk in question: layers, and with the node's own disk logs, local volumes and the
     files of the pod's own directory."""
     for container in used.containers:
         yield from _of_container(container, with_layers=with_layers, with_local=with_local)
