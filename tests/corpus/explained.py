@@ -136,6 +136,7 @@ OURS = (
     Alone(r".*\.(?:secret|configMap)\.items\[\d+\]\.key: Invalid value", f"no object can have the key; {_LATE}"),
     Alone(r".*\.resourceFieldRef\.containerName: Invalid value", f"the pod has no such container; {_LATE}"),
     Alone(r".*\.nfs\.server: Invalid value", "mount(8) would take it for an option, and the server lets it be"),
+    Alone(r".*\.hostPath\.path: Invalid value", f"a relative path names nothing that a runtime can mount; {_LATE}"),
     Alone(r".*\.emptyDir\.medium: Unsupported value", f"nothing is such a medium; {_LATE}"),
     Alone(r".*\.hostIP: Invalid value", "it is no address; the server lets it be, and no runtime can bind it"),
     Alone(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import trio
 from core import podkit
 from live.kit.agent import Agent
 from live.kit.daemon import await_that
-from live.kit.manifests import pod, shell, state
+from live.kit.manifests import pod, shell, state, waiting_reason
 from trikubelet.core.containers import NodeFacts
 from trikubelet.host import mounts
 from trikubelet.host.pod_files import DiskPodFiles
@@ -201,6 +202,46 @@ def test_a_volume_is_read_only_with_all_that_is_mounted_in_it_only_where_that_is
         agent.wait_gone("reads")
         command = agent.containerd.inside(["umount", "--lazy", str(tmp_path / "inner")])
         subprocess.run(command, check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("type_", ["Socket", ""])
+def test_a_vanished_socket_is_not_made_a_directory_where_the_pod_names_its_type(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, type_: str
+) -> None:
+    """Without a type it is, as upstream: that is the runtime's, and shows that the test provokes it."""
+    monkeypatch.chdir(tmp_path)  # the path of a socket may not be long
+    place, end = tmp_path / "socket", tmp_path / "control/end"
+    end.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as owner:
+        owner.bind("socket")
+    script = "until [ -e /control/end ]; do sleep 0.1; done; exit 1"
+    source = {"path": str(place), "type": type_}
+    agent.put(
+        pod(
+            "client",
+            shell("c", script, volumeMounts=[at("s", "/run/socket"), at("control", "/control")]),
+            volumes=[{"name": "s", "hostPath": source}, {"name": "control", "hostPath": {"path": str(end.parent)}}],
+        )
+    )
+    agent.wait_phase("client", "Running")
+    place.unlink()
+    end.touch()
+    if not type_:
+        await_that(place.is_dir, 60, agent.story)
+        return
+
+    def waits(pods: dict[str, Any]) -> bool:
+        return waiting_reason(pods["client"], "c") == "CreateContainerConfigError"
+
+    one = state(agent.wait(waits, "the client waits for the socket", 90)["client"], "c")
+    told = f'volume "s" of container "c" is not ready: hostPath type check failed: {place} is not a socket'
+    assert one["state"]["waiting"]["message"].startswith(told)
+    assert not place.exists()
+    end.unlink()
+    with socket.socket(socket.AF_UNIX) as owner:
+        owner.bind("socket")  # which is not possible where there is a directory
+    agent.wait(lambda pods: "running" in state(pods["client"], "c")["state"], "the client runs again", 90)
 
 
 @pytest.fixture

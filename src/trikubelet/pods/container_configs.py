@@ -93,13 +93,14 @@ class ContainerConfigs:
         return made
 
     async def with_sub_paths(self, pod: Pod, container: Container, made: ContainerConfig) -> ContainerConfig:
-        """The configuration with host paths in place of the sub-paths of its volumes. Raises PodSyncError."""
+        """The configuration with host paths in place of the sub-paths of its volumes, which are confirmed to be as the
+        pod asks. Raises PodSyncError."""
         seconds = self._bounds.runtime_call_seconds_max
         try:
             with trio.fail_after(seconds):
                 return replace(made, mounts=await self._volumes.resolve(pod, container, made.mounts))
         except trio.TooSlowError as error:
-            message = f"the sub-paths of its volumes were not ready within {seconds:.0f}s"
+            message = f"its volumes were not ready within {seconds:.0f}s"
             raise ConfigError(message, container.name) from error
 
     async def logged_attempts(self, pod: Pod, container: Container) -> tuple[int, ...]:

@@ -156,8 +156,9 @@ class Volumes(Protocol):
 
     async def resolve(self, pod: k8s.Pod, container: k8s.Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
         """The container's mounts, of which those of ``volumeMounts`` come first, with host paths in place of sub-paths;
-        what is missing of these is made. Before a container is made; idempotent. Raises ``model.errors.PodSyncError``
-        with the reason CreateContainerConfigError."""
+        what is missing of these is made. Confirms that each volume is still as it was asked for. Called before a
+        container is made; idempotent. Raises ``model.errors.PodSyncError`` with the reason
+        CreateContainerConfigError."""
         ...
 
     async def tear_down(self, uid: str) -> None:

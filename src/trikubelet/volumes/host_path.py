@@ -1,4 +1,9 @@
-"""hostPath: a path of the node itself, checked against the type that was asked for, or made."""
+"""hostPath: a path of the node itself, checked against the type that was asked for, or made.
+
+A pod that runs keeps the path whatever becomes of it. But a runtime makes a directory of a path that it does not find,
+so a socket whose owner is away would become a directory that the owner cannot replace. So the type is checked once more
+before each start of a container that mounts the path (upstream checks it once for each pod).
+"""
 
 from __future__ import annotations
 
@@ -35,27 +40,42 @@ class HostPaths(VolumePlugin, PersistentPlugin):
     async def prepare(self, pod: Pod, volume: Volume) -> str:
         """See ``VolumePlugin``."""
         assert volume.host_path is not None
-        return await self._look(pod, volume.name, volume.host_path)
+        await self._look(f"{pod.metadata.uid}/{volume.name}", volume.host_path)
+        return volume.host_path.path
+
+    async def confirm(self, pod: Pod, volume: Volume) -> None:
+        """See ``VolumePlugin``."""
+        assert volume.host_path is not None
+        # A key of its own: the volume may be refreshed at the same time.
+        await self._look(f"{pod.metadata.uid}/{volume.name}/start", volume.host_path)
 
     async def prepare_bound(self, pod: Pod, bound: Bound) -> str:
         """See ``PersistentPlugin``."""
         source = bound.volume.spec.host_path
         assert source is not None
-        return await self._look(pod, bound.name, source)
-
-    async def _look(self, pod: Pod, name: str, source: HostPathVolumeSource) -> str:
-        # A pod has one sync at a time: a thread that still runs for this volume was given up and hangs.
-        look = partial(prepare, source.path, source.type)
-        await self._threads.run(look, f"{pod.metadata.uid}/{name}", may_hang=True)
+        await self._look(f"{pod.metadata.uid}/{bound.name}", source)
         return source.path
+
+    async def confirm_bound(self, pod: Pod, bound: Bound) -> None:
+        """See ``PersistentPlugin``."""
+        source = bound.volume.spec.host_path
+        assert source is not None
+        await self._look(f"{pod.metadata.uid}/{bound.name}/start", source)
+
+    async def _look(self, key: str, source: HostPathVolumeSource) -> None:
+        # A pod has one sync at a time: a thread that still runs for this key was given up and hangs.
+        await self._threads.run(partial(prepare, source.path, source.type), key, may_hang=True)
 
 
 def prepare(path: str, type_: str) -> None:
-    """Make the path what its type requires. Touches nothing with the empty type. Raises ValueError with upstream's
-    message.
+    """Make the path what its type requires. Touches nothing with the empty type. Raises ValueError, for a wrong type
+    with upstream's message.
 
     May hang on a foreign file system: call it in a thread.
     """
+    if not os.path.isabs(path):
+        # It would be looked up in the agent's directory here and in the runtime's later.
+        raise ValueError(f"hostPath {path} is not an absolute path (write the path from / on)")
     if not type_:
         return
     if type_ in ("DirectoryOrCreate", "FileOrCreate"):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trikubelet.model.k8s import Pod, Volume
+    from trikubelet.volumes.claims import Bound
     from trikubelet.volumes.local import LocalVolumes
     from trikubelet.volumes.plugin import PersistentPlugin
 
@@ -32,16 +33,27 @@ class PersistentVolumes(VolumePlugin):
 
     async def prepare(self, pod: Pod, volume: Volume) -> str:
         """See ``VolumePlugin``."""
-        claim = claim_of(pod, volume)
-        assert claim is not None
-        bound = await self.claims.find(pod, volume.name, claim)
+        bound, plugin = await self._find(pod, volume)
         spec = bound.volume.spec
-        plugin = next((one for field, one in self._kinds.items() if getattr(spec, field) is not None), None)
         if spec.volume_mode == BLOCK and not (plugin is not None and plugin.takes_devices):
             raise ValueError("of block devices only local ones and those of CSI drivers are supported")
         if plugin is None:
             raise ValueError("persistent volumes of this type are not supported yet; hostPath, local, nfs and csi are")
         return await plugin.prepare_bound(pod, bound)
+
+    async def confirm(self, pod: Pod, volume: Volume) -> None:
+        """See ``VolumePlugin``."""
+        bound, plugin = await self._find(pod, volume)
+        if plugin is not None:
+            await plugin.confirm_bound(pod, bound)
+
+    async def _find(self, pod: Pod, volume: Volume) -> tuple[Bound, PersistentPlugin | None]:
+        """The volume behind a claim, and the plugin of its kind. Raises VolumeFailed."""
+        claim = claim_of(pod, volume)
+        assert claim is not None
+        bound = await self.claims.find(pod, volume.name, claim)
+        spec = bound.volume.spec
+        return bound, next((one for field, one in self._kinds.items() if getattr(spec, field) is not None), None)
 
     def release(self, uid: str) -> None:
         """See ``VolumePlugin``."""

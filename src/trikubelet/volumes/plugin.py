@@ -1,7 +1,7 @@
 """What one kind of volume has to do on this node, and what all kinds share.
 
-    DiskVolumes ─► VolumePlugin of a pod's volume ─────────────► prepare, refresh; release, remove
-                       └─ of a claim: PersistentPlugin of the volume that is bound ─► prepare_bound
+    DiskVolumes ─► VolumePlugin of a pod's volume ─────────────► prepare, refresh, confirm; release, remove
+                       └─ of a claim: PersistentPlugin of the volume that is bound ─► prepare_bound, confirm_bound
 
 A plugin's volumes lie below the pod's directory, in one that has the plugin's name: upstream's layout, and how the next
 agent finds what this one has made. So they are not recorded, and what is mounted and lies there is removed for all
@@ -53,6 +53,11 @@ class VolumePlugin(Protocol):
         was then."""
         await self.prepare(pod, volume)
 
+    async def confirm(self, pod: Pod, volume: Volume) -> None:
+        """Confirm that a container may be created with this volume, which is ready and may have changed since. Most
+        kinds are the agent's own and do not change by themselves. Raises ValueError, OSError, StillRunning."""
+        return
+
     def release(self, uid: str) -> None:
         """The pod is terminated: nothing is watched or remembered for its volumes any more. Never blocks; called before
         ``remove``, and again with it where that failed."""
@@ -72,6 +77,10 @@ class PersistentPlugin(Protocol):
 
     async def prepare_bound(self, pod: Pod, bound: Bound) -> str:
         """Make it ready; its host path. Raises what ``VolumePlugin.prepare`` does."""
+
+    async def confirm_bound(self, pod: Pod, bound: Bound) -> None:
+        """See ``VolumePlugin.confirm``."""
+        return
 
 
 class PodPlaces:

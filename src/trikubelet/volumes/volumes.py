@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.containers.unsupported import why_not_mounted
 from trikubelet.core.containers.volume_files import PLUGINS
 from trikubelet.core.names import object_ref
@@ -243,8 +244,20 @@ class DiskVolumes:
         raise ValueError(why_not_mounted(volume))
 
     async def resolve(self, pod: Pod, container: Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
-        """Host paths in place of sub-paths. Raises ConfigError."""
+        """Host paths in place of sub-paths, once each volume of the container was confirmed. Raises ConfigError."""
+        await self._confirm(pod, container)
         return await self._sub_paths.resolve(pod, container, mounts)
+
+    async def _confirm(self, pod: Pod, container: Container) -> None:
+        mounted = {mount.name for mount in container.volume_mounts}
+        for volume in pod.spec.volumes:
+            if volume.name in mounted:
+                try:
+                    await self._plugin(volume).confirm(pod, volume)
+                except _PROBLEMS as error:
+                    why = "an earlier look at it has not ended" if isinstance(error, StillRunning) else error
+                    message = f'volume "{volume.name}" of container "{container.name}" is not ready: {why}'
+                    raise ConfigError(message, container.name) from error
 
     async def read_env_file(self, volume_path: str, path: str, keys: Collection[str]) -> EnvFile:
         """See ``volumes.inside``. Raises OSError, also while an earlier read of the volume hangs."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from core.podkit import pod
+from core.podkit import container, pod
 from shell.mountkit import NotedMounts
-from trikubelet.core.containers import NodeFacts
+from trikubelet.core.containers import ConfigError, NodeFacts
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model import k8s
 from trikubelet.model.errors import VolumeFailed
@@ -140,6 +140,80 @@ async def test_what_becomes_of_a_path_later_keeps_no_pod_that_has_it(tmp_path: P
     with pytest.raises(VolumeFailed, match="type check failed"):
         await volumes.set_up(with_path(str(place)))
     nursery.cancel_scope.cancel()
+
+
+MOUNTING = container("c", volume_mounts=(k8s.VolumeMount(name="v", mount_path="/v"),))
+
+
+@pytest.mark.parametrize(
+    ("type_", "name", "why"),
+    [
+        ("Socket", "socket", "is not a socket"),
+        ("File", "file", "is not a file"),
+        ("Directory", "directory", "is not a directory"),
+    ],
+)
+async def test_a_container_is_not_created_while_a_path_it_mounts_has_vanished(
+    type_: str, name: str, why: str, things: Path, nursery: trio.Nursery
+) -> None:
+    volumes = DiskVolumes(things / "root", NodeFacts("n"), NotedMounts(), ThreadPool("volumes", 4))
+    await nursery.start(volumes.run)
+    it, place = with_path(str(things / name), type_), things / name
+    await volumes.set_up(it)
+    assert () == await volumes.resolve(it, MOUNTING, ())
+
+    place.rename(things / "elsewhere")
+    for _ in range(2):  # the agent makes nothing at the path itself
+        with pytest.raises(ConfigError) as waits:
+            await volumes.resolve(it, MOUNTING, ())
+    assert not place.exists()
+    place.mkdir()
+    if type_ != "Directory":  # an earlier start made a directory of it
+        with pytest.raises(ConfigError, match=why):
+            await volumes.resolve(it, MOUNTING, ())
+    place.rmdir()
+    (things / "elsewhere").rename(place)
+
+    told = f'volume "v" of container "c" is not ready: hostPath type check failed: {place} {why}'
+    assert f"{told}: No such file or directory" == waits.value.message
+    assert ("CreateContainerConfigError", "c") == (waits.value.reason, waits.value.container)
+    assert () == await volumes.resolve(it, MOUNTING, ())
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_container_without_the_vanished_path_is_created(tmp_path: Path, nursery: trio.Nursery) -> None:
+    volumes = DiskVolumes(tmp_path / "root", NodeFacts("n"), NotedMounts(), ThreadPool("volumes", 4))
+    await nursery.start(volumes.run)
+    place = tmp_path / "place"
+    place.mkdir()
+    it = with_path(str(place))
+    await volumes.set_up(it)
+    place.rmdir()
+
+    assert () == await volumes.resolve(it, container("other"), ())
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_file_that_is_made_where_none_is_is_made_before_each_start(
+    tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    volumes = DiskVolumes(tmp_path / "root", NodeFacts("n"), NotedMounts(), ThreadPool("volumes", 4))
+    await nursery.start(volumes.run)
+    place = tmp_path / "place"
+    it = with_path(str(place), "FileOrCreate")
+    await volumes.set_up(it)
+    place.unlink()
+
+    await volumes.resolve(it, MOUNTING, ())
+
+    assert place.is_file()  # of a missing path a runtime makes a directory
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("type_", ["", "Directory", "DirectoryOrCreate"])
+def test_a_relative_path_is_refused_whatever_its_type(type_: str, things: Path) -> None:
+    with pytest.raises(ValueError, match=r"^hostPath directory is not an absolute path"):
+        host_path.prepare("directory", type_)
 
 
 async def test_a_path_that_was_made_for_a_pod_is_made_again_when_it_went(tmp_path: Path, nursery: trio.Nursery) -> None:

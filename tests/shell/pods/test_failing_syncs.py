@@ -73,7 +73,7 @@ async def test_a_full_disk_is_reported_and_tried_again_and_is_no_bug(
     ("told", "problem"),
     [
         pytest.param('failed to prepare subPath for volumeMount "v"', "fails", id="it is not there"),
-        pytest.param("the sub-paths of its volumes were not ready within 120s", "hangs", id="its disk hangs"),
+        pytest.param("its volumes were not ready within 120s", "hangs", id="its disk hangs"),
     ],
 )
 async def test_a_sub_path_that_cannot_be_had_keeps_its_container_waiting(

@@ -14,7 +14,7 @@ import trio.testing
 
 from core.podkit import container, pod
 from shell.mountkit import Bound, Nfs, NotedMounts
-from trikubelet.core.containers import NodeFacts
+from trikubelet.core.containers import ConfigError, NodeFacts
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model import k8s
 from trikubelet.model.errors import ObjectUnavailable, VolumeFailed
@@ -195,6 +195,20 @@ async def test_a_host_path_of_a_claim_is_checked_and_used_as_it_is(
     assert (disk / "new").is_dir()
     assert 0o600 == mode(disk / "file")
     assert {} == mounts.mounted
+
+
+async def test_a_container_waits_for_the_vanished_host_path_of_its_claim(volumes: DiskVolumes, disk: Path) -> None:
+    source = k8s.HostPathVolumeSource(path=f"{disk}/socket", type="File")
+    volumes.use_claims(Cluster(host_path=source), lambda: NODE, lambda: None, EVENTS)
+    (disk / "socket").touch()
+    it = claiming("Always")
+    mounting = container("c", volume_mounts=(k8s.VolumeMount(name="v", mount_path="/v"),))
+    await volumes.set_up(it)
+    assert () == await volumes.resolve(it, mounting, ())
+
+    (disk / "socket").unlink()
+    with pytest.raises(ConfigError, match=f"hostPath type check failed: {disk}/socket is not a file"):
+        await volumes.resolve(it, mounting, ())
 
 
 @pytest.mark.parametrize("is_bound", [False, True])

@@ -88,6 +88,8 @@ def _host_path(path: str, source: HostPathVolumeSource) -> Problems:
         yield required(f"{path}.path")
     elif ".." in source.path.split("/"):
         yield invalid(f"{path}.path", source.path, "must not contain '..'")
+    elif not source.path.startswith("/"):
+        yield invalid(f"{path}.path", source.path, "must be an absolute path")
     yield from one_of(f"{path}.type", source.type, HOST_PATH_TYPES)
 
 
