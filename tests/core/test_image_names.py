@@ -36,7 +36,6 @@ def test_the_tag_a_reference_means(expected: str, image: str) -> None:
     "image",
     [
         "",
-        "Busybox",
         "busybox:",
         "busybox:-1",
         "busybox:tag:tag",
@@ -65,6 +64,14 @@ def test_what_is_no_reference_is_refused_and_named(image: str) -> None:
     ("why", "image"),
     [
         (f"invalid repository name ({'0a' * 32}), cannot specify 64-byte hexadecimal strings", "0a" * 32),
+        ("invalid reference format: repository name (library/Busybox) must be lowercase", "Busybox"),
+        ("invalid reference format: repository name (team/App) must be lowercase", "team/App:1"),
+        ("invalid reference format: repository name (App@sha256) must be lowercase", f"registry.example/App@{DIGEST}"),
+        ("invalid reference format: repository name (/A) must be lowercase", "Not//A:Valid:Name"),
+        ("invalid reference format", "busybox:Tag:Tag"),
+        ("invalid checksum digest length", "busybox@sha256:" + "0a" * 31),
+        ("invalid checksum digest format", "busybox@sha256:" + "0A" * 32),
+        ("unsupported digest algorithm", "busybox@md5:" + "0a" * 16),
         ("repository name must not be more than 255 characters", "x/" * 127 + "yz"),
         ("repository name must not be more than 255 characters", "r.example/" + "x" * 256 + ":tag"),
     ],

@@ -19,6 +19,10 @@ _REFERENCE = re.compile(
     re.ASCII,
 )
 
+_DIGEST = re.compile(r"[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[a-zA-Z0-9=_-]+", re.ASCII)
+_DIGEST_CHARS: Final = {"sha256": 64, "sha384": 96, "sha512": 128}
+"""How many hexadecimal digits follow the name of each algorithm."""
+
 
 def with_default_tag(image: str) -> str:
     """The reference, with ``:latest`` where neither tag nor digest is given. Raises ValueError for no reference."""
@@ -56,16 +60,36 @@ def _located(name: str) -> tuple[str, str]:
 
 def _matched(image: str) -> re.Match[str]:
     match = _REFERENCE.fullmatch(image)
-    problem = ""
-    if match is None:
-        problem = "invalid reference format"
-    elif _IMAGE_ID.fullmatch(image):
-        problem = f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings"
-    elif len(_located(match["name"])[1]) > PATH_CHARS_MAX:
-        problem = f"repository name must not be more than {PATH_CHARS_MAX} characters"
+    problem = _problem(image, match)
     if match is None or problem:
         raise ValueError(f'couldn\'t parse image name "{image}": {problem}')
     return match
+
+
+def _problem(image: str, match: re.Match[str] | None) -> str:
+    """Why an image's name is not a reference, in upstream's words and order; "" for one that is."""
+    remote = _located(image)[1].partition(":")[0]
+    if _IMAGE_ID.fullmatch(image):
+        return f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings"
+    if remote != remote.lower():
+        return f"invalid reference format: repository name ({remote}) must be lowercase"
+    if match is None:
+        return "invalid reference format"
+    if len(_located(match["name"])[1]) > PATH_CHARS_MAX:
+        return f"repository name must not be more than {PATH_CHARS_MAX} characters"
+    return _digest_problem(match["digest"]) if match["digest"] else ""
+
+
+def _digest_problem(digest: str) -> str:
+    """Why it is not the digest of an image (upstream: github.com/opencontainers/go-digest)."""
+    if not _DIGEST.fullmatch(digest):
+        return "invalid checksum digest format"
+    algorithm, _, encoded = digest.partition(":")
+    if algorithm not in _DIGEST_CHARS:
+        return "unsupported digest algorithm"
+    if len(encoded) != _DIGEST_CHARS[algorithm]:
+        return "invalid checksum digest length"
+    return "" if encoded == encoded.lower() else "invalid checksum digest format"
 
 
 def default_pull_policy(image: str) -> str:
