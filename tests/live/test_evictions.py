@@ -58,6 +58,8 @@ def test_a_pod_beyond_a_limit_of_its_own_is_evicted_and_no_other(
     containerd2: Containerd, control_plane: ControlPlane
 ) -> None:
     limit = {"resources": {"limits": {"ephemeral-storage": "1Mi"}}}
+    much = {"resources": {"limits": {"ephemeral-storage": "100Mi"}}}
+    sidecar = {**shell("side", WRITES.format("/f"), **limit), "restartPolicy": "Always"}
     cache = [{"name": "cache", "emptyDir": {"sizeLimit": "1Mi"}}]
     mount = {"volumeMounts": [{"name": "cache", "mountPath": "/cache"}]}
     with ClusterAgent(containerd2, control_plane, volumeStatsAggPeriod="1s") as member:
@@ -67,17 +69,24 @@ def test_a_pod_beyond_a_limit_of_its_own_is_evicted_and_no_other(
                 member,
                 pod("in-volume", shell("c", WRITES.format("/cache/f"), **mount), volumes=cache),
                 pod("in-layer", shell("c", WRITES.format("/f"), **limit)),
+                pod("in-hosts", shell("c", WRITES.format("/etc/hosts"), **limit)),
+                pod("in-message", shell("c", WRITES.format("/dev/termination-log"), **limit)),
+                pod("in-sidecar", shell("c", "sleep 1000", **much), initContainers=[sidecar]),
                 pod("modest", shell("c", "sleep 1000", **mount, **limit), volumes=cache),
             )
             said = 'Usage of EmptyDir volume "cache" exceeds the limit "1Mi". '
             pods.wait(has_failed("in-volume", "Evicted", said), "it is evicted", 90, member.story)
             said = "exceeds the total limit of containers 1Mi. "
-            pods.wait(has_failed("in-layer", "Evicted", said), "it is evicted", 90, member.story)
+            for name in ("in-layer", "in-hosts", "in-message"):
+                pods.wait(has_failed(name, "Evicted", said), "it is evicted", 90, member.story)
+            said = 'Container side exceeded its local ephemeral storage limit "1Mi". '
+            pods.wait(has_failed("in-sidecar", "Evicted", said), "it is evicted", 90, member.story)
             now = pods.wait(all_ready("modest"), "it runs", 30, member.story)
             assert not condition(now["in-volume"], "DisruptionTarget")  # it is itself to blame, and a Job counts it
         measured = member.measured()
         assert 1 == measured['kubelet_evictions{eviction_signal="emptydirfs.limit"}']
-        assert 1 == measured['kubelet_evictions{eviction_signal="ephemeralpodfs.limit"}']
+        assert 3 == measured['kubelet_evictions{eviction_signal="ephemeralpodfs.limit"}']
+        assert 1 == measured['kubelet_evictions{eviction_signal="ephemeralcontainerfs.limit"}']
 
 
 def test_a_node_short_of_memory_evicts_what_is_not_critical_and_takes_no_best_effort_pod(
