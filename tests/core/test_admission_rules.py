@@ -13,7 +13,7 @@ from core.statuskit import EARLIER, NOW, condition, status
 from trikubelet.core.admission import Admitted, Rejection, admit, counted_as, rejected
 from trikubelet.core.admission.affinity import wants_node
 from trikubelet.core.admission.pod_info import pod_info
-from trikubelet.core.admission.ports import host_ports, ports_collide
+from trikubelet.core.admission.ports import held_port, host_ports
 from trikubelet.core.admission.resources import requests
 from trikubelet.core.admission.taints import is_driven_away
 from trikubelet.core.containers import NodeFacts
@@ -76,6 +76,7 @@ def no_room(resource: str, missing: int) -> tuple[str, str]:
 FIRST_NODE = node(cpu="2", memory="1Gi", pods="2", ephemeral_storage="10Gi")
 NOT_HERE = ("NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector")
 NOT_THIS_NODE = ("NodeName", "Predicate NodeName failed: node(s) didn't match the requested node name")
+TILL = {"name": "till", "namespace": "shop"}
 NO_PORT = ("NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports")
 DRIVEN = ("TaintToleration", "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate")
 CONFINED = k8s.PodSecurityContext(app_armor_profile=k8s.AppArmorProfile(type="RuntimeDefault"))
@@ -108,6 +109,10 @@ CASES = [
     Case("another node is named", NOT_THIS_NODE, pod("c", node_name="other"), FIRST_NODE),
     Case("a port that is taken", NO_PORT, serves(port(80)), FIRST_NODE, (serves(port(80)),)),
     Case("a port that is taken, where there is no node", NO_PORT, serves(port(80)), None, (serves(port(80)),)),
+    Case("a port of a static pod that is taken, with its holder",
+         (NO_PORT[0], f"{NO_PORT[1]}: host port 80/UDP is in use by pod shop/till"),
+         pod(container("c", ports=(port(81), port(80, protocol="UDP"))), meta=STATIC), FIRST_NODE,
+         (pod(container("c", ports=(port(81), port(80, protocol="UDP"))), meta=TILL),)),
     Case("a taint that drives it away", DRIVEN, pod("c"), EVICTING),
     Case("a taint drives no static pod away", None, pod("c", meta=STATIC), EVICTING),
     Case("another operating system",
@@ -301,15 +306,16 @@ def test_where_a_pod_wants_to_be(expected: bool, it: k8s.Pod) -> None:
 )
 def test_whether_two_ports_are_the_same(expected: bool, a: k8s.ContainerPort, b: k8s.ContainerPort) -> None:
     one, other = pod_info(serves(a)), pod_info(serves(b))
-    assert expected == ports_collide(one.host_ports, [other]) == ports_collide(other.host_ports, [one])
+    found, reverse = held_port(one.host_ports, [other]), held_port(other.host_ports, [one])
+    assert (expected, expected) == (found is not None, reverse is not None)
 
 
 def test_of_init_containers_sidecars_alone_hold_their_ports() -> None:
     plain = pod("c", init=(container("i", ports=(port(80),)),))
     beside = pod("c", init=(sidecar("s", ports=(port(80),)),))
     wanted = host_ports(serves(port(80)))
-    assert not ports_collide(wanted, [pod_info(plain)])
-    assert ports_collide(wanted, [pod_info(plain), pod_info(beside)])
+    assert held_port(wanted, [pod_info(plain)]) is None
+    assert held_port(wanted, [pod_info(plain), pod_info(beside)]) == (next(iter(wanted)), beside)
 
 
 TAINT = k8s.Taint(key="down", value="long", effect="NoExecute")

@@ -155,6 +155,22 @@ def test_a_container_that_takes_too_much_memory_is_oom_killed(agent: Agent) -> N
     assert ("OOMKilled", 137) == (ended["reason"], ended["exitCode"])
 
 
+def test_a_static_pod_that_was_rejected_for_its_host_port_begins_when_the_port_is_free(agent: Agent) -> None:
+    port = network.free_port()
+    here = {"name": "web", "containerPort": 8080, "hostPort": port}
+    agent.put(pod("holder", shell("c", "sleep 1000", ports=[here])))
+    agent.wait_phase("holder", "Running")
+    agent.put(pod("late", shell("c", "sleep 1000", ports=[here])))
+    status = agent.wait_phase("late", "Failed")["status"]
+    assert "NodePorts" == status["reason"]
+    assert status["message"].endswith(f": host port {port}/TCP is in use by pod default/holder-live")
+
+    agent.take("holder")
+    agent.wait_gone("holder")
+    status = agent.wait_phase("late", "Running")["status"]
+    assert ("", "") == (status.get("reason", ""), status.get("message", ""))
+
+
 def test_a_host_port_leads_to_the_pod(agent: Agent) -> None:
     port = network.free_port()
     here = {"name": "web", "containerPort": 8080, "hostPort": port, "hostIP": network.host_address(), "protocol": "TCP"}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.core.kubectl import event_row, node_row, pod_row
 from trikubelet.core.kubectl.fields import EVENT_FIELDS, NAME_FIELDS, NODE_FIELDS, POD_FIELDS
 from trikubelet.core.kubectl.words import since
+from trikubelet.core.pod_status.phase import TERMINAL
 from trikubelet.model import k8s
 from trikubelet.server.kubectl.api import POD_PARTS
 from trikubelet.server.kubectl.reading import WATCH_SECONDS
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 NODE_SECONDS: Final = 5.0
 """How old a watch's state of the node may be: reading it costs a call to the runtime now and then."""
 ALWAYS_THERE: Final = "default"
+
+
+def _lives_again(was: k8s.Pod, now: k8s.Pod) -> bool:
+    """True for a static pod that came back under its UID. No client may see a phase go back from its end."""
+    phases = [pod.status.phase if pod.status is not None else "" for pod in (was, now)]
+    return phases[0] in TERMINAL and phases[1] not in TERMINAL
 
 
 def resources(view: NodeView, agent: AgentView) -> Sequence[Resource]:
@@ -55,6 +62,7 @@ def resources(view: NodeView, agent: AgentView) -> Sequence[Resource]:
             things=pods,
             look_seconds=WATCH_SECONDS,
             fields=POD_FIELDS,
+            is_next_life=_lives_again,
             categories=("all",),
             parts=POD_PARTS,
         ),

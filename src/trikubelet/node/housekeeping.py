@@ -11,6 +11,8 @@ What is certain waits for no source. A wanted pod without a worker is begun with
 whoever has not spoken: the source that is late may be the API server, and the pod what it runs in. So is one that ended
 and came back. For the same reason an earlier version of a static pod (``core.orphans``), for whose end that one waits,
 is stopped without a word of the API server, and beside any invalid manifest.
+
+A static pod that the node rejected is evaluated again here (``core.admission.another_try``), a few in each pass.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from trikubelet.core.admission.another_try import next_pass
 from trikubelet.core.names import API_SOURCE, orphan_pod
 from trikubelet.core.orphans import earlier_versions, may_be_of_api_server
 from trikubelet.kit.every import Every
@@ -45,8 +48,9 @@ BEGUN_IN_ONE_STEP_MAX: Final = 16
 
 
 class Housekeeping:
-    """Owns the invalid manifests for which orphans are left alone, so that each is logged once, and until when a
-    source that is late keeps an earlier version of a static pod alive."""
+    """Owns the invalid manifests for which orphans are left alone, so that each is logged once, until when a source
+    that is late keeps an earlier version of a static pod alive, and which rejected pods were evaluated again in this
+    round."""
 
     def __init__(
         self,
@@ -66,6 +70,7 @@ class Housekeeping:
         self._orphan_cleanup = orphan_cleanup
         self._unknown = unknown
         self._left_alone: tuple[str, ...] = ()
+        self._evaluated: frozenset[str] = frozenset()
         self._patient_until = math.inf
         self._bounds = bounds
         self._barriers = FaultBarriers(log, "%s: a bug in killing this orphan; it keeps running")
@@ -85,6 +90,8 @@ class Housekeeping:
                 self._workers.begin_again({pod.metadata.uid for pod in self._desired})
                 await self._begin_with_new()
                 self._stop_earlier_versions(under_uids)
+            if self._runtime_pods.has_listed:
+                self._try_rejected_again()
             self._earlier.turns.offer()
 
     @property
@@ -137,6 +144,13 @@ class Housekeeping:
                 self._admission.begin(pod)
             if count % BEGUN_IN_ONE_STEP_MAX == 0:
                 await trio.lowlevel.checkpoint()
+
+    def _try_rejected_again(self) -> None:
+        """Evaluate static pods that were rejected once more, each once before any of them again."""
+        awaiting = [pod for pod in self._desired if self._workers.awaits_another_try(pod)]
+        due, self._evaluated = next_pass(awaiting, self._evaluated)
+        for pod in due:
+            self._admission.try_again(pod)
 
     def _may_be_wanted(self, orphans: Sequence[PodRecord]) -> bool:
         """Whether a manifest nobody could read yet may be the one that brought these pods. Said once."""

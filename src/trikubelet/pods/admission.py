@@ -13,7 +13,11 @@ then, here only the pod.
 A pod of which the runtime holds something was admitted by an earlier life of this agent. It is not evaluated again:
 what has changed since (a label, the node's allocatable, a device that is late) is no reason to stop what runs.
 
-A rejection is permanent, so none is founded on what nobody knows yet: until the runtime has said what it can do and
+A rejection is permanent for a pod of the API server. A static pod gets another try when the node has what it lacked
+(``core.admission.another_try``): its rejected life is forgotten with its status, and a new one begins like that of a
+manifest that was written again, so its mirror pod is made anew and no phase goes back from Failed.
+
+No rejection is founded on what is not known yet: until the runtime has said what it can do and
 what it holds, a pod that would be rejected has no worker, and housekeeping, which looks for such pods, asks again. It
 is evaluated by the spec it has then (``pods.allocations``). Likewise for one that does not want the node as its labels
 are, until these were looked at once more (``node.second_look``). While the machine goes down none is admitted
@@ -29,8 +33,9 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core import node_shutdown
 from trikubelet.core.admission import NODE_AFFINITY, Admitted, counted_as, rejected
+from trikubelet.core.admission.another_try import begins_now
 from trikubelet.core.lifecycle import StopReason
-from trikubelet.core.names import is_mirror, object_ref
+from trikubelet.core.names import is_mirror, is_static, object_ref
 from trikubelet.core.pod_status.phase import TERMINAL
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.fault_barriers import FaultBarriers
@@ -106,6 +111,19 @@ class Admission:
             self._resizes.consider(pod)
             self._workers.sync(pod)
 
+    def try_again(self, pod: k8s.Pod) -> None:
+        """Evaluate a desired pod again that ``PodWorkers.awaits_another_try``, and begin with it if the node has what
+        it lacked. Nothing is reported of one that goes on waiting. Never blocks, never fails."""
+        ref = object_ref(pod)
+        with self._barriers.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
+            if self._shutdown.is_shutting_down or not self._has_runtime_spoken():
+                return
+            # A pod that still ends has its ports: another one beside it would fail.
+            verdict = self._evaluation.evaluate_beside_all(self._allocations.as_allocated(pod))
+            if begins_now(verdict) and self._workers.forget_rejection(pod):
+                log.info("Pod %s was rejected, and begins now: the node has what it lacked", ref)
+                self._begin(pod)
+
     def _begin(self, pod: k8s.Pod) -> None:
         if is_mirror(pod):
             return  # sources leave these out; should one not, its static pod runs already
@@ -159,7 +177,8 @@ class Admission:
     def _reject(self, pod: k8s.Pod, why: Rejection) -> None:
         uid = pod.metadata.uid
         self.rejected[counted_as(why.reason)] += 1
-        log.warning("Pod %s was rejected: %s: %s", object_ref(pod), why.reason, why.message)
+        then = "; it begins when the node has what it lacks" if is_static(pod) else ""
+        log.warning("Pod %s was rejected: %s: %s%s", object_ref(pod), why.reason, why.message, then)
         self._events.record(object_ref(pod), "Warning", why.reason, why.message)
         self._statuses.publish(uid, pod, rejected(pod, why, rfc3339(self._clock.now_ns())))
         self._workers.reject(pod)

@@ -21,6 +21,8 @@ from trikubelet.core.lifecycle import NODE_REASONS, Finished, Terminated, Termin
 from trikubelet.core.names import object_ref
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from trikubelet.core.admission import Admitted, Rejection
     from trikubelet.core.admission.pod_info import PodInfo
     from trikubelet.core.containers import NodeFacts
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.allocations import Allocations
     from trikubelet.pods.disruptions import Disruptions
     from trikubelet.pods.node_object import NodeObject
+    from trikubelet.pods.worker import PodWorker
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import NodePressure, RuntimeHealth
     from trikubelet.sources.desired import DesiredPods
@@ -62,8 +65,16 @@ class Evaluation:
 
     def evaluate(self, pod: k8s.Pod) -> Admitted | Rejection:
         """Whether the node has what the pod's spec asks for, beside what the other pods are allocated."""
+        return self._beside(pod, self._others(pod.metadata.uid))
+
+    def evaluate_beside_all(self, pod: k8s.Pod) -> Admitted | Rejection:
+        """Evaluate the pod beside those that only end, too: their containers may still use what they asked for."""
+        others = [worker.pod for worker in self._alive() if worker.pod.metadata.uid != pod.metadata.uid]
+        return self._beside(pod, [self._allocations.info(other) for other in others])
+
+    def _beside(self, pod: k8s.Pod, others: Sequence[PodInfo]) -> Admitted | Rejection:
         facts = replace(self._facts, strict_groups=bool(self._health.supports_strict_groups()))
-        return admit(pod, self._others(pod.metadata.uid), self._node.newest, facts, self._pressure.conditions())
+        return admit(pod, others, self._node.newest, facts, self._pressure.conditions())
 
     def may_be_outdated(self, uid: str) -> bool:
         """Whether the node's object may be, by which the pod was evaluated; it is looked at once more then."""
@@ -89,12 +100,14 @@ class Evaluation:
     def _others(self, but: str) -> list[PodInfo]:
         """Those that hold a place, as they are allocated, ``but`` the one of that UID."""
         found = []
-        for worker in self._workers:
+        for worker in self._alive():
             match worker.state:
-                case Terminated() | Finished():
-                    continue
                 case Terminating(reason=reason) if reason in NODE_REASONS:
                     continue
                 case _ if worker.pod.metadata.uid != but and self._desired.get(worker.pod.metadata.uid) is not None:
                     found.append(self._allocations.info(worker.pod))
         return found
+
+    def _alive(self) -> Iterator[PodWorker]:
+        """The workers of pods of which something may run."""
+        return (worker for worker in self._workers if not isinstance(worker.state, Terminated | Finished))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.core import lifecycle
+from trikubelet.core.admission.another_try import awaits_another_try
 from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync, Syncing, Terminated, Terminating
 from trikubelet.core.names import is_same_pod, is_static, object_ref
 from trikubelet.kit.background import BackgroundTasks
@@ -180,6 +181,12 @@ class PodWorkers:
                 with self._barriers.of(f"Pod {object_ref(worker.pod)}"):
                     self._begin_again_when_it_can(worker)
 
+    def forget_rejection(self, pod: Pod) -> bool:
+        """The node has room for this pod, which ``awaits_another_try``: forget its rejected life, so that admission can
+        begin a new one. False while something of an earlier life is left."""
+        worker = self._worker_of(pod)
+        return worker is not None and self.awaits_another_try(pod) and self._forget_when_it_can(worker)
+
     def _compare(self, uid: str, worker: PodWorker, *, is_desired: bool, is_undecodable: bool) -> None:
         match worker.state:
             case _ if is_desired or is_undecodable:
@@ -247,21 +254,27 @@ class PodWorkers:
         self.finished.notify(worker.pod)
 
     def _begin_again_when_it_can(self, ended: PodWorker) -> None:
-        """Best when nothing of its earlier instance is left, for what ended there must not count here. Where that does
-        not go away, or takes for ever, what is left is noted by its ids and does not count (``pods.observations``), but
-        for the numbers it has (``pods.container_creator``)."""
+        if self._forget_when_it_can(ended):
+            self._figures.restarted[is_static(ended.pod)] += 1
+
+    def _forget_when_it_can(self, ended: PodWorker) -> bool:
+        """Forget a life that is over, so that a new one can begin; whether it was. Best when nothing of the earlier
+        instance is left, for what ended there must not count here. Where that does not go away, or takes for ever, what
+        is left is noted by its ids and does not count (``pods.observations``), but for the numbers it has
+        (``pods.container_creator``)."""
         uid = ended.pod.metadata.uid
         if not ended.over.is_set():
-            return  # its task still waits for its turn: two tasks of one UID would take each other's probes and volumes
+            # Its task still waits for its turn: two tasks of one UID would take each other's probes and volumes.
+            return False
         is_left = self._runtime_pods.may_have(uid)
         if is_left and trio.current_time() - ended.over_at < self._bounds.removal_hung_seconds:
-            return
+            return False
         if is_left:
             self.earlier.ignore_leftovers(uid)
-        self._figures.restarted[is_static(ended.pod)] += 1
         self._turns.leave(ended)
         self._syncer.forget(uid)
         del self._workers[uid]  # whoever compares begins with the new instance, by way of admission
+        return True
 
     # ---- what others decide by ----
 
@@ -295,6 +308,11 @@ class PodWorkers:
     def could_have_running_containers(self, uid: str) -> bool:
         """Whether a container of this pod may run now."""
         return lifecycle.could_have_running_containers(self._state(uid), synced=self._wanted.is_certainly_unwanted(uid))
+
+    def awaits_another_try(self, pod: Pod) -> bool:
+        """True for a static pod that the node rejected, which may begin after all."""
+        worker = self._worker_of(pod)
+        return worker is not None and awaits_another_try(pod, worker.state)
 
     def is_finished(self, uid: str) -> bool:
         """Whether the pod had a life here, and nothing of it is left to do."""

@@ -257,6 +257,39 @@ async def test_the_mirror_of_a_pod_that_is_brought_back_shows_nothing_of_its_ear
     assert [] == ended[bench.uid("web")]
 
 
+async def test_a_rejected_static_pod_gets_a_new_mirror_when_it_begins_and_no_phase_goes_back(
+    autojump_clock: MockClock, bench: Bench
+) -> None:
+    def on_port_80(name: str) -> k8s.Pod:
+        port = k8s.ContainerPort(container_port=80, host_port=80)
+        static = pod(name, k8s.Container(name="main", image="web:1", ports=(port,)))
+        annotations = {"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": static.metadata.uid}
+        return msgspec.structs.replace(
+            static, metadata=msgspec.structs.replace(static.metadata, annotations=annotations)
+        )
+
+    phases: dict[str, list[str]] = {}
+
+    def note(write: Write) -> None:
+        if write.resource == PODS and write.after is not None:
+            status = msgspec.convert(write.after, k8s.Pod).status or k8s.PodStatus()
+            phases.setdefault(write.after["metadata"]["uid"], []).append(status.phase)
+
+    bench.server.store.watchers.append(note)
+    holder, waiting = on_port_80("holder"), on_port_80("waiting")
+    async with bench.agent(holder, waiting) as (node, _):
+        await until(lambda: bench.is_ready("holder") and bench.phase("waiting") == "Failed", 30)
+        first = bench.uid("waiting")
+        node.slots["file"].put(Snapshot([waiting]))
+        await until(lambda: bench.is_ready("waiting"), 90)
+        await trio.sleep(60)
+
+    assert first != bench.uid("waiting")
+    assert "Failed" == phases[first][-1]
+    assert "Failed" not in phases[bench.uid("waiting")]
+    assert all("Failed" not in seen or {*seen[seen.index("Failed") :]} == {"Failed"} for seen in phases.values())
+
+
 async def test_a_restart_of_the_agent_shows_nowhere(autojump_clock: MockClock, bench: Bench) -> None:
     async with bench.agent():
         bench.schedule("web")

@@ -53,6 +53,28 @@ async def test_two_lives_of_one_name_are_two_things() -> None:
     assert ["1", "2"] == [one.metadata.uid for one in looked.history.things]
 
 
+async def test_a_pod_that_comes_back_from_its_end_under_its_uid_is_removed_and_added() -> None:
+    def in_phase(phase: str) -> k8s.Pod:
+        return msgspec.structs.replace(pod(uid="1"), status=k8s.PodStatus(phase=phase))
+
+    looked = Looked(FakeView([in_phase("Pending")]))
+    for phase in ("Running", "Failed", "Pending", "Running"):
+        await looked.history.look(fresh=True)
+        looked.view.shown = [in_phase(phase)]
+    await looked.history.look(fresh=True)
+
+    shown = [(one.gone, one.before is None, one.thing.status.phase) for one in looked.history.since(BEGIN)]
+    assert [
+        (False, True, "Pending"),
+        (False, False, "Running"),
+        (False, False, "Failed"),
+        (True, False, "Failed"),
+        (False, True, "Pending"),
+        (False, False, "Running"),
+    ] == shown
+    assert ["Running"] == [one.status.phase for one in looked.history.things]
+
+
 async def test_many_watchers_cost_one_look(autojump_clock) -> None:
     looked = Looked(FakeView([pod()]))
     async with trio.open_nursery() as nursery:

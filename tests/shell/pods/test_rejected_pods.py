@@ -12,6 +12,7 @@ import trio
 from shell.pods.shellkit import Bench, phase, until
 from trikubelet.app.node import run_node
 from trikubelet.app.view import View
+from trikubelet.core.admission.another_try import EVALUATED_IN_ONE_PASS_MAX
 from trikubelet.core.names import CONFIG_MIRROR
 from trikubelet.model import k8s
 from trikubelet.model.runtime_errors import RuntimeUnavailable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from trio.testing import MockClock
 
     from trikubelet.app.node import Node
+    from trikubelet.core.admission import Admitted, Rejection
     from trikubelet.model.runtime import RuntimeInfo
 
 
@@ -130,7 +132,8 @@ async def test_who_waits_to_be_rejected_has_no_worker_and_an_edit_does_not_get_h
         shown, waiting = (one.status or k8s.PodStatus() for one in view.pods())
         assert ("", "Pending", "WaitsForRuntime") == (shown.reason, waiting.phase, waiting.reason)
         assert "has not answered yet; unless it says otherwise" in waiting.message
-        assert waiting.message.endswith("node(s) didn't have free ports for the requested pod ports")
+        said = "node(s) didn't have free ports for the requested pod ports: host port 80/TCP is in use by pod default/a"
+        assert waiting.message.endswith(said)
         assert node.statuses.get("uid-b") is None, "what is not certain is told to nobody else"
         assert view.pods()[1] is view.pods()[1]
         await until(lambda: "Failed" == phase(node, "uid-b"))
@@ -204,6 +207,88 @@ async def test_the_port_is_free_again_once_its_pod_has_ended(autojump_clock: Moc
         await until(lambda: "Running" == phase(node, "uid-a"))
         node.slots["file"].put(Snapshot(()))
         await until(lambda: not bench.running() and "uid-a" not in node.workers)
+        node.slots["file"].put(Snapshot((serving("b"),)))
+        await until(lambda: "Running" == phase(node, "uid-b"))
+
+
+async def test_a_static_pod_that_was_rejected_begins_when_its_port_is_free(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(serving("a"), serving("b")) as node:
+        await until(lambda: "Failed" == phase(node, "uid-b") and "Running" == phase(node, "uid-a"))
+        rejected = node.statuses.get("uid-b")
+        assert rejected is not None
+        assert rejected.message.endswith("host port 80/TCP is in use by pod default/a")
+        await trio.sleep(60)
+        assert "Failed" == phase(node, "uid-b")
+        assert [("NodePorts", 1)] == [(event.reason, event.count) for event in node.events.about("uid-b")]
+
+        node.slots["file"].put(Snapshot((serving("b"),)))
+        await until(lambda: "Running" == phase(node, "uid-b"))
+        status = node.statuses.get("uid-b")
+        assert status is not None
+        assert ("", "") == (status.reason, status.message)
+        assert {"NodePorts": 1} == node.admission.rejected
+        assert ["main"] == bench.running()
+
+
+async def test_a_rejected_static_pod_waits_until_the_holder_of_its_port_has_ended(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    stubborn = container(command=["stubborn"], ports=(k8s.ContainerPort(container_port=80, host_port=80),))
+    async with bench.agent(pod("a", stubborn), serving("b")) as node:
+        await until(lambda: "Failed" == phase(node, "uid-b") and "Running" == phase(node, "uid-a"))
+        node.slots["file"].put(Snapshot((serving("b"),)))
+        await until(lambda: node.workers.is_termination_requested("uid-a"))
+        while node.workers.could_have_running_containers("uid-a"):
+            assert "Failed" == phase(node, "uid-b")
+            await trio.sleep(0.1)
+        await until(lambda: "Running" == phase(node, "uid-b"))
+
+
+@pytest.mark.parametrize("source", ["api", "file"])
+async def test_a_pod_that_lacked_cpu_begins_when_it_is_free_if_it_is_static(
+    source: str, autojump_clock: MockClock
+) -> None:
+    bench = Bench(allocatable=TWO_CORES)
+    holder = pod("holder", container(resources=k8s.ResourceRequirements(requests={"cpu": "1500m"})))
+    async with bench.agent(holder, sources=("file", "api")) as node:
+        await until(lambda: "Running" == phase(node, "uid-holder"))
+        late = asking("1", source=source)
+        node.slots["api"].put(Snapshot((late,) if source == "api" else ()))
+        node.slots["file"].put(Snapshot((holder, late) if source == "file" else (holder,)))
+        await until(lambda: "Failed" == phase(node, "uid-web"))
+        node.slots["file"].put(Snapshot((late,) if source == "file" else ()))
+        await until(lambda: "uid-holder" not in node.workers)
+        await trio.sleep(60)
+        assert ("Running" if source == "file" else "Failed") == phase(node, "uid-web")
+
+
+async def test_a_hundred_rejected_static_pods_are_evaluated_a_few_at_a_time(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench()
+    async with bench.agent(*(serving(f"p{n}") for n in range(100))) as node:
+        await until(lambda: 99 == node.admission.rejected["NodePorts"])
+        await trio.sleep(10)
+        asked: list[str] = []
+        evaluate = node.admission._evaluation.evaluate_beside_all
+
+        def noted(pod: k8s.Pod) -> Admitted | Rejection:
+            asked.append(pod.metadata.uid)
+            return evaluate(pod)
+
+        monkeypatch.setattr(node.admission._evaluation, "evaluate_beside_all", noted)
+        await until(lambda: 99 == len(set(asked)))
+        passes = -(-99 // EVALUATED_IN_ONE_PASS_MAX)
+        assert len(asked) <= 2 * passes * EVALUATED_IN_ONE_PASS_MAX, "each once in a round"
+        assert {"NodePorts": 99} == node.admission.rejected
+
+
+async def test_a_pod_rejected_by_an_earlier_agent_begins_when_its_port_is_free(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(serving("a"), serving("b")) as node:
+        await until(lambda: "Failed" == phase(node, "uid-b") and "Running" == phase(node, "uid-a"))
+    async with bench.agent(serving("a"), serving("b")) as node:
+        await until(lambda: "Failed" == phase(node, "uid-b") and "Running" == phase(node, "uid-a"))
         node.slots["file"].put(Snapshot((serving("b"),)))
         await until(lambda: "Running" == phase(node, "uid-b"))
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from trikubelet.core.admission.affinity import wants_node
-from trikubelet.core.admission.ports import host_ports, ports_collide
+from trikubelet.core.admission.ports import held_port, host_ports
 from trikubelet.core.admission.preemption import victims
 from trikubelet.core.admission.resources import Shortage, shortages
 from trikubelet.core.admission.taints import is_driven_away
@@ -27,7 +27,7 @@ from trikubelet.core.containers.profiles import needs_apparmor
 from trikubelet.core.containers.security import STRICT
 from trikubelet.core.containers.sysctls import forbidden_sysctl
 from trikubelet.core.eviction import messages
-from trikubelet.core.names import is_critical, is_static
+from trikubelet.core.names import is_critical, is_static, object_ref
 from trikubelet.core.pod_status.merged import unready_at_end
 from trikubelet.core.pod_status.phase import FAILED
 from trikubelet.core.qos import qos_class
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from trikubelet.core.admission.pod_info import PodInfo
+    from trikubelet.core.admission.ports import Held
     from trikubelet.core.containers import NodeFacts
 
 NODE_AFFINITY: Final = "NodeAffinity"
@@ -140,8 +141,8 @@ def _problems(pod: k8s.Pod, others: Sequence[PodInfo], node: k8s.Node | None, fa
         yield _failed(NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
     if node is not None and pod.spec.node_name not in ("", node.metadata.name):
         yield _failed("NodeName", "node(s) didn't match the requested node name")
-    if ports_collide(host_ports(pod), others):
-        yield _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+    if (held := held_port(host_ports(pod), others)) is not None:
+        yield _failed("NodePorts", f"node(s) didn't have free ports for the requested pod ports{_holder(pod, held)}")
     if node is not None and not is_static(pod) and is_driven_away(pod, node):
         yield _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
     if needs_apparmor(pod) and not facts.apparmor:
@@ -175,6 +176,15 @@ def _of_no_room(short: Sequence[Shortage]) -> Rejection:
         "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods "
         f"to preempt: no set of running pods found to reclaim resources: [{wanted}]",
     )
+
+
+def _holder(pod: k8s.Pod, held: Held) -> str:
+    """Name the pod that has the port, for the author of a manifest. Users of the API may not know pods of other
+    namespaces."""
+    if not is_static(pod):
+        return ""
+    _, protocol, number = held.port
+    return f": host port {number}/{protocol} is in use by pod {object_ref(held.holder)}"
 
 
 def _failed(predicate: str, why: str) -> Rejection:

@@ -1,16 +1,16 @@
-"""Whether a pod's host ports are free: one address, protocol and port of the node serve one pod."""
+"""The host ports of pods, and who holds one: one address, protocol and port of the node serve one pod."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from trikubelet.core.restarts import is_sidecar
+from trikubelet.model import k8s
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from trikubelet.core.admission.pod_info import PodInfo
-    from trikubelet.model import k8s
 
 _ANY = "0.0.0.0"  # noqa: S104 - it is what a pod means that names no address
 
@@ -18,9 +18,23 @@ Port = tuple[str, str, int]
 """Address, protocol and port."""
 
 
-def ports_collide(wanted: Iterable[Port], others: Iterable[PodInfo]) -> bool:
-    """Whether one of these host ports is taken."""
-    return any(_is_same(port, taken) for port in wanted for other in others for taken in other.host_ports)
+class Held(NamedTuple):
+    """A host port that a pod wants and another pod holds."""
+
+    port: Port
+    holder: k8s.Pod
+
+
+def held_port(wanted: Iterable[Port], others: Iterable[PodInfo]) -> Held | None:
+    """The first of these host ports, by number, that is taken, or None."""
+    others = tuple(others)
+    held = (
+        Held(port, other.pod)
+        for port in sorted(wanted, key=lambda port: port[::-1])
+        for other in others
+        if any(_is_same(port, taken) for taken in other.host_ports)
+    )
+    return next(held, None)
 
 
 def host_ports(pod: k8s.Pod) -> frozenset[Port]:

@@ -82,7 +82,11 @@ class History:
         for key, thing in now.items():
             was = self._raw.get(key)
             if was is None or (was is not thing and was != thing):
-                self._shown[key] = self._note(self._shown.get(key), thing)
+                shown = self._shown.get(key)
+                if shown is not None and self.resource.is_next_life(shown, thing):
+                    self._note(shown, shown, gone=True)
+                    shown = None
+                self._shown[key] = self._note(shown, thing)
         self._raw = now
 
     def _note(self, before: Thing | None, thing: Thing, *, gone: bool = False) -> Thing:

@@ -44,8 +44,9 @@ class Resource:
     """One kind of things. ``name`` is its part of the path, ``things`` asks for all there are, and ``look_seconds``
     says how long a watch may go without asking again. ``cells`` are those of a thing at a time (nanoseconds since the
     epoch): the columns', then the ``wide`` ones'. ``fields``: what a field of a thing is, by the path selectors name it
-    by. ``categories``: names for several kinds at once, of which it is one; ``parts``: what is below one thing's path,
-    and the methods it is asked with."""
+    by. ``is_next_life`` takes a thing as it was and as it is now under the same UID: if true, it is shown as removed
+    and added again. ``categories``: names for several kinds at once, of which it is one; ``parts``: what is below one
+    thing's path, and the methods it is asked with."""
 
     name: str
     singular: str
@@ -56,6 +57,7 @@ class Resource:
     things: Callable[[], Awaitable[Sequence[Thing]]]
     look_seconds: float
     fields: Fields
+    is_next_life: Callable[[Any, Any], bool] = lambda _was, _now: False
     wide: tuple[str, ...] = ()
     namespaced: bool = True
     categories: tuple[str, ...] = ()
