@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from trikubelet.core.containers.amounts import amount, limited, of_containers
 from trikubelet.core.containers.resources import SHARES_PER_CPU, quota_us, shares
+from trikubelet.core.manifest.pod_requests import is_pod_level
 from trikubelet.core.requests import promised
 from trikubelet.core.resize.amounts import Amounts, canonical
 from trikubelet.model import k8s, quantity
@@ -58,7 +59,7 @@ def given_to_all(
     made = _as_shown(pod, shown, own)
     stated = own or k8s.ResourceRequirements()
     limits = {**canonical(stated).limits, **_limits(made)}
-    return replace(stated, requests=_written(promised(made)), limits=limits), _written(promised(pod))
+    return replace(stated, requests=_requested(made), limits=limits), _requested(pod)
 
 
 def _limits(pod: k8s.Pod) -> dict[str, Quantity]:
@@ -77,6 +78,15 @@ def _limits(pod: k8s.Pod) -> dict[str, Quantity]:
     except ValueError:
         return {}
     return _written(found)
+
+
+def _requested(pod: k8s.Pod) -> dict[str, Quantity]:
+    """Return the pod's requests. A sum is rounded up to bytes or millicores; one that is the pod's own keeps the
+    quantity as the spec writes it, such as 10m of memory (upstream: PodRequests)."""
+    summed = _written(promised(pod))
+    own = canonical(pod.spec.resources).requests
+    as_written = {name for name in own if is_pod_level(name) and name in summed and name not in pod.spec.overhead}
+    return {name: own[name] if name in as_written else amount for name, amount in summed.items()}
 
 
 def _as_shown(pod: k8s.Pod, shown: Iterable[k8s.ContainerStatus], own: k8s.ResourceRequirements | None) -> k8s.Pod:
