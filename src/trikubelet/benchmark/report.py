@@ -35,8 +35,8 @@ differs is what becomes of the replies.
 All of them relist the same pods on the same socket, or read the same files, in turn and in one run; who comes first
 changes from round to round, and from one first relist to the next. Each list comes shuffled, and so does every label
 and annotation map in it. Figures are the least of a cell's rounds: others on the machine can only make a round longer.
-A slow peer plays fewer rounds, so a ratio is that of the least times in the rounds both have played. The runtime's time is
-part of every wall time. A first relist is measured once: trust its processor time.
+A slow peer plays fewer rounds, so a ratio is that of the least times in the rounds both have played. The runtime's time
+is part of every wall time. A first relist is measured once: trust its processor time.
 
 What is counted: *memory kept* is what is in use after a relist (Python's and the C library's, the compiled module's
 among it; Go's heap after a collection) less what was before the first. *Memory blocks* are Python's alone, and none of
