@@ -102,6 +102,10 @@ def test_a_script_can_be_read_in_yaml_and_no_line_is_folded() -> None:
     assert what == yaml.safe_load(shown)
 
 
+def test_yaml_shows_an_emoji_as_it_is() -> None:
+    assert "note: done \N{ROCKET}\n" == as_yaml({"note": "done \N{ROCKET}"})
+
+
 async def test_names_can_be_printed_alone_and_given_as_they_were_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
