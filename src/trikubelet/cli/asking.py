@@ -259,6 +259,11 @@ def nothing_found(namespace: str = "", elsewhere: str = "") -> str:
     return f"No resources found in {namespace} namespace.{hint}"
 
 
+def counted(number: int, kind: str) -> str:
+    """``2 pods``, ``1 pod``; empty for none."""
+    return f"{number} {kind}{'' if number == 1 else 's'}" if number else ""
+
+
 async def with_faults(agent: AgentClient, error: CommandFailed) -> CommandFailed:
     """The same of a pod that is not there, with the faults of manifests: it may be in one of those."""
     found = [in_a_cell(str(fault)) for fault in await faults(agent)]

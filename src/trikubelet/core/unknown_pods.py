@@ -26,8 +26,13 @@ class UnknownOnRuntime:
     running: Sequence[tuple[str, str]] = ()
     ended: int = 0
 
+    @property
+    def count(self) -> int:
+        """The number of unknown pods."""
+        return len(self.running) + self.ended
+
     def __bool__(self) -> bool:
-        return bool(self.running or self.ended)
+        return bool(self.count)
 
 
 def waits_for_unknown(namespace: str, name: str, uid: str) -> str:
@@ -45,21 +50,27 @@ def unknown_pods_message(unknown: UnknownOnRuntime, means: str = MEANS) -> str:
 
 def unknown_pods_found(unknown: UnknownOnRuntime) -> str:
     """Return the same without what to do."""
-    return f"{_counted(unknown)}. They belong to another node agent or to an earlier root directory and are left alone"
+    left = "is left alone" if unknown.count == 1 else "are left alone"
+    return f"{_counted(unknown)}. {_belongs(unknown)} and {left}"
 
 
 def unknown_pods_remedy(unknown: UnknownOnRuntime, means: str = MEANS) -> str:
     """Return how an operator gets rid of them."""
-    return f"{'end' if unknown.running else 'remove'} them with {means}"
+    return f"{'end' if unknown.running else 'remove'} {'it' if unknown.count == 1 else 'them'} with {means}"
 
 
 def unknown_pods_end(unknown: UnknownOnRuntime, remedy: str) -> str:
     """Return the announcement that these pods, of which there is one at least, end and are removed too, and how they
     would not."""
-    what = "end" if unknown.running else "are removed"
+    one = unknown.count == 1
+    end, are = ("ends", "is") if one else ("end", "are")
+    what = end if unknown.running else f"{are} removed"
+    return f"{_counted(unknown)}. {_belongs(unknown)}, and {what}, too ({remedy})"
+
+
+def _belongs(unknown: UnknownOnRuntime) -> str:
     return (
-        f"{_counted(unknown)}. They belong to another node agent or to an earlier root directory, and {what}, too "
-        f"({remedy})"
+        f"{'It belongs' if unknown.count == 1 else 'They belong'} to another node agent or to an earlier root directory"
     )
 
 

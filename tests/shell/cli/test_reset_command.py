@@ -180,8 +180,8 @@ async def test_pods_that_the_root_directory_does_not_know_are_named_and_end_or_a
             left = [one.uid for one in (await listed_pods(CriRuntime(channel))).running()]
         nursery.cancel_scope.cancel()
 
-    knows = f" that {root} knows" if keeps_unknown else ""
-    expected = (0, f"every pod of unix://{root}/fake.sock{knows} has ended\n")
+    which = f"every pod known to {root}" if keeps_unknown else "every pod"
+    expected = (0, f"{which} of unix://{root}/fake.sock has ended\n")
     assert expected == (done.returncode, done.stdout.decode()), done
     assert (others if keeps_unknown else []) == left
     named = "2 unknown pods run on the container runtime: " if keeps_unknown else "3 unknown pods run on the container "

@@ -85,6 +85,11 @@ async def test_what_is_used_is_a_table(
     ("told", "used", "words"),
     [
         ("No resources found in nope namespace. (3 pods in others: use -A)\n", USED, "pods -n nope"),
+        (
+            "No resources found in nope namespace. (1 pod in others: use -A)\n",
+            summary(pod_used("web", 5, 40)),
+            "pods -n nope",
+        ),
         ("No resources found in default namespace.\n", summary(), "pods --containers"),
         ("No resources found\n", summary(), "pods -A"),
     ],

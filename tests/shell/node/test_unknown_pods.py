@@ -10,7 +10,7 @@ import trio
 
 from shell.pods.shellkit import Bench, phase, until
 from trikubelet.core.names import log_directory_name
-from trikubelet.core.unknown_pods import UNKNOWN_PODS, UnknownOnRuntime, unknown_pods_message
+from trikubelet.core.unknown_pods import UNKNOWN_PODS, UnknownOnRuntime, unknown_pods_end, unknown_pods_message
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_host import MemoryPodFiles
 
@@ -232,3 +232,25 @@ def test_message_about_ended_pods_alone_counts_them() -> None:
 
     assert message.startswith("2 unknown pods have ended on the container runtime. ")
     assert message.endswith("(remove them with --end-unknown-pods or trikubelet reset)")
+
+
+@pytest.mark.parametrize(
+    ("unknown", "message", "announcement"),
+    [
+        (
+            UnknownOnRuntime([("default", "web")]),
+            "1 unknown pod runs on the container runtime: default/web. It belongs to another node agent or to an "
+            "earlier root directory and is left alone (end it with --x)",
+            ", and ends, too (--x)",
+        ),
+        (
+            UnknownOnRuntime(ended=1),
+            "1 unknown pod has ended on the container runtime. It belongs to another node agent or to an earlier root "
+            "directory and is left alone (remove it with --x)",
+            ", and is removed, too (--x)",
+        ),
+    ],
+)
+def test_messages_about_one_pod_are_in_the_singular(unknown: UnknownOnRuntime, message: str, announcement: str) -> None:
+    assert message == unknown_pods_message(unknown, "--x")
+    assert unknown_pods_end(unknown, "--x").endswith(announcement)

@@ -121,7 +121,7 @@ def _nothing(args: argparse.Namespace, answers: Sequence[Answer]) -> str:
         return asking.nothing_found()
     (answer, *others), selects = answers, args.selector is not None or args.field_selector or args.about
     elsewhere = 0 if others or selects else len(answer.everything)
-    return asking.nothing_found(args.namespace, f"{elsewhere} {answer.wanted.kind.names[0]}" if elsewhere else "")
+    return asking.nothing_found(args.namespace, asking.counted(elsewhere, answer.wanted.kind.name))
 
 
 async def _print_problems(agent: AgentClient) -> None:

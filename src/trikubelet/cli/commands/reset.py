@@ -127,7 +127,8 @@ def _reset(root: Path, flags: Sequence[str], seconds_max: float, *, keeps_unknow
         raise CommandFailed(
             f"cannot reset {root}: {used.other} uses {endpoint}, and its pods would end (stop it first)"
         ) from used
-    return f"every pod of {endpoint}{f' that {root} knows' if keeps_unknown else ''} has ended"
+    which = f"every pod known to {root}" if keeps_unknown else "every pod"
+    return f"{which} of {endpoint} has ended"
 
 
 def _no_pod_can_be_left(root: Path, endpoint: str) -> str:

@@ -82,7 +82,7 @@ async def _top(args: argparse.Namespace) -> None:
 def _nothing(args: argparse.Namespace, summary: Summary) -> str:
     if args.all_namespaces:
         return asking.nothing_found()
-    return asking.nothing_found(args.namespace, f"{len(summary.pods)} pods" if summary.pods else "")
+    return asking.nothing_found(args.namespace, asking.counted(len(summary.pods), "pod"))
 
 
 def _print(args: argparse.Namespace, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
