@@ -32,8 +32,8 @@ def is_computed_uid(uid: str) -> bool:
 
 
 def why_not_same(pod: Pod, changed_ns: int | None, observed: PodObservation) -> str:
-    """Return why what runs is not what the static pod's manifest says; "" if it is. ``changed_ns``: when the manifest's
-    file was changed last, None if that is not known."""
+    """Return why the running pod is not the static pod of the manifest; "" if it is. ``changed_ns``: when the
+    manifest's file last changed, None if that is not known."""
     box = observed.ready_sandbox
     if box is None:
         return "it does not run"
@@ -53,6 +53,6 @@ def why_not_same(pod: Pod, changed_ns: int | None, observed: PodObservation) -> 
 
 
 def with_uid(pod: Pod, uid: str) -> Pod:
-    """The static pod under another kubelet's UID, which its mirror pod shows, too."""
+    """Return the static pod under another kubelet's UID. Its mirror pod shows that UID, too."""
     annotations = {**pod.metadata.annotations, CONFIG_HASH: uid}
     return replace(pod, metadata=replace(pod.metadata, uid=uid, annotations=annotations))

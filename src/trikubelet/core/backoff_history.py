@@ -1,4 +1,4 @@
-"""The crash back-off that an earlier agent had for a container, derived from what the runtime has of its ends.
+"""Derives a container's crash back-off from the runtime's records of its earlier runs, after a restart of the agent.
 
 A back-off lives in the agent's memory (``pods.crash_backoffs``), and upstream forgets it with each restart of the
 kubelet: a container that crashes is then started at once, however often that happens. The runtime knows how often the
@@ -24,10 +24,10 @@ CUT_REASONS: Final = frozenset({AGENT_STOPPED, "ContainerStatusUnknown"})
 
 
 def derived_backoff(ends: Sequence[ContainerStatus], limits: BackoffLimits) -> BackoffEntry | None:
-    """The back-off that holds for a container with these ends, the newest first; None if it may be started at once.
+    """Return the back-off of a container with these ends, newest first; None if it may be started at once.
 
-    Each restart doubles the one before. So the newest restart tells the next: its container was created as long after
-    the end before as the back-off was then, or later. Where that end is gone, only the number of restarts is known.
+    Each restart doubles the delay. The newest restart gives the present step: the container was created at least that
+    delay after the end before it. If that end is gone, only the number of restarts is known.
     """
     newest, *earlier = ends
     if newest.attempt == 0 or newest.reason in CUT_REASONS:
@@ -42,7 +42,7 @@ def derived_backoff(ends: Sequence[ContainerStatus], limits: BackoffLimits) -> B
 
 
 def _steps(limits: BackoffLimits, count: int) -> list[float]:
-    """The delays of the first ``count`` restarts that wait, as far as they differ; at least one."""
+    """Return the distinct delays of the first ``count`` restarts that wait; at least one."""
     steps = [min(limits.first_seconds, limits.seconds_max)]
     while len(steps) < count and 0 < steps[-1] < limits.seconds_max:
         steps.append(min(steps[-1] * 2, limits.seconds_max))

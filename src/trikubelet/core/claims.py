@@ -1,8 +1,8 @@
-"""What a pod's claim must be before its volume can be used, and how a container may use it then.
+"""Checks that a pod's claim and its volume can be used, and how the pod's containers may use them.
 
-A pod names a PersistentVolumeClaim of its namespace, or, by an ephemeral volume, the one that a controller made for it
-alone. A claim that is bound names a PersistentVolume, which says where the data is. ``volumes.claims`` asks an API
-server for both; the rules and texts here are upstream's.
+A pod names a PersistentVolumeClaim of its namespace. For an ephemeral volume, a controller makes a claim for that pod
+alone. A bound claim names a PersistentVolume, which says where the data is. ``volumes.claims`` reads both from an API
+server; the rules and texts here are upstream's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Claim:
 
 
 def claim_of(pod: k8s.Pod, volume: k8s.Volume) -> Claim | None:
-    """The claim behind a volume; None for a volume without one."""
+    """Return the claim behind a volume; None for a volume without one."""
     if (source := volume.persistent_volume_claim) is not None:
         return Claim(source.claim_name, bool(source.read_only))
     if volume.ephemeral is not None:
@@ -42,7 +42,7 @@ def claim_of(pod: k8s.Pod, volume: k8s.Volume) -> Claim | None:
 
 
 def claim_problem(pod: k8s.Pod, claim: Claim, held: k8s.PersistentVolumeClaim) -> str:
-    """Why the pod may not use what the claim stands for; "" when it may."""
+    """Return why the pod may not use the claim; "" if it may."""
     owners = held.metadata.owner_references
     if claim.of_pod and not any(owner.controller and owner.uid == pod.metadata.uid for owner in owners):
         theirs, ours = (f"{meta.namespace}/{meta.name}" for meta in (held.metadata, pod.metadata))
@@ -55,7 +55,7 @@ def claim_problem(pod: k8s.Pod, claim: Claim, held: k8s.PersistentVolumeClaim) -
 
 
 def volume_problem(held: k8s.PersistentVolumeClaim, volume: k8s.PersistentVolume) -> str:
-    """Why the volume is not the claim's; "" when it is."""
+    """Return why the volume is not bound to the claim; "" if it is."""
     name, bound_to = volume.metadata.name, volume.spec.claim_ref
     if bound_to is None:
         return f'found PV object "{name}" but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim'
@@ -68,7 +68,7 @@ def volume_problem(held: k8s.PersistentVolumeClaim, volume: k8s.PersistentVolume
 
 
 def use_problem(pod: k8s.Pod, name: str, volume: k8s.PersistentVolume) -> str:
-    """Why the pod's containers may not use the volume as they ask to; "" when they may."""
+    """Return why the pod's containers may not use the volume as they ask to; "" if they may."""
     containers = all_containers(pod)
     if volume.spec.volume_mode == BLOCK:
         if any(mount.name == name for container in containers for mount in container.volume_mounts):
@@ -79,14 +79,14 @@ def use_problem(pod: k8s.Pod, name: str, volume: k8s.PersistentVolume) -> str:
 
 
 def is_on(node: k8s.Node, volume: k8s.PersistentVolume) -> bool:
-    """Whether the volume can be reached from the node, by its own word."""
+    """True if the volume's node affinity allows the node."""
     affinity = volume.spec.node_affinity
     return affinity is None or affinity.required is None or is_selected(node, affinity.required)
 
 
 def group_wanted(volume: k8s.PersistentVolume) -> int | None:
-    """The group that whoever uses the volume must be in, as provisioners write it down; None where none is, or where it
-    is nothing that a group can be called by (upstream passes that over, too)."""
+    """Return the group that processes need to use the volume, from the annotation that provisioners write. None if
+    there is no annotation, or if its value is not a group id (upstream ignores that, too)."""
     said = volume.metadata.annotations.get(GROUP_ANNOTATION, "")
     if not (said.isascii() and said.isdecimal() and len(said) <= len(str(GROUP_MAX))):
         return None
@@ -94,5 +94,5 @@ def group_wanted(volume: k8s.PersistentVolume) -> int | None:
 
 
 def is_for_one_pod(volume: k8s.PersistentVolume) -> bool:
-    """Whether one pod at a time may use the volume."""
+    """True if only one pod at a time may use the volume."""
     return volume.spec.access_modes == (ONE_POD,)

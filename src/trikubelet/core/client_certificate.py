@@ -1,4 +1,4 @@
-"""Which client certificate a node shows: the one it renews itself, or the kubeconfig's, which is there before."""
+"""Chooses the client certificate that a node presents: the one it renews itself, or the kubeconfig's."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from trikubelet.model.certificates import Certificate
 
 BACKDATED_SECONDS: Final = 600
-"""A certificate may begin so long before it was issued: kube-controller-manager has it begin five minutes before, and
+"""The most that a certificate may begin before it was issued: kube-controller-manager backdates it by five minutes, and
 clocks differ."""
 
 
 def shows_own(own: Certificate, given: Certificate | None, common_name: str, now_ns: int) -> bool:
-    """Whether the node's own certificate is shown: while it lasts, if it is this node's (``common_name``), unless the
-    kubeconfig's (``given``) was issued later and lasts, too.
+    """True if the node presents its own certificate: it is this node's (``common_name``), it has not expired, and the
+    kubeconfig's (``given``) has expired or was not issued later.
 
-    Upstream shows its own whenever that has not expired. But a kubeconfig that is newer was put there since, as for a
-    cluster that was made again, which does not know the certificate of the old one."""
+    Upstream presents its own until that expires. But a newer kubeconfig was put there since, for example because the
+    cluster was created anew and does not know the certificate of the old one."""
     if own.common_name != common_name or own.has_expired(now_ns):
         return False
     issued_ns = own.not_before_ns + BACKDATED_SECONDS * SECOND_NS
@@ -27,6 +27,6 @@ def shows_own(own: Certificate, given: Certificate | None, common_name: str, now
 
 
 def counts_as_held(own: Certificate, given: Certificate | None, common_name: str, now_ns: int) -> bool:
-    """Whether the next certificate is asked for by when this one ends, as it is shown; one that is not, and has not
-    ended, is as good as none."""
+    """True if the next certificate is due when this one expires. An unexpired one that the node does not present must
+    be replaced at once."""
     return own.has_expired(now_ns) or shows_own(own, given, common_name, now_ns)

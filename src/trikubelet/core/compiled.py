@@ -1,18 +1,18 @@
-"""Whether the compiled half of this package, ``trikubelet._relist``, is there: asked once, by whoever has a use for it.
+"""Loads the compiled half of this package, ``trikubelet._relist``, and reports which implementation is in use.
 
-Where no binary can be loaded for this platform the plain-Python twins do the same, slower. A binary of other sources
-than these is worse than none, since it fails in the midst of work: it is refused at import.
+If no binary can be loaded for this platform, the plain-Python twins do the same, slower. A binary built from other
+sources is worse than none, because it fails later, at work: it is refused at import.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-INTERFACE = 6  # as in rust/relist/src/python.rs; count both up when what is exported, or what it means, changes
+INTERFACE = 6  # as in rust/relist/src/python.rs; raise both when an exported name or its meaning changes
 
 BACKEND: Literal["rust", "python"]
 PROBLEM = ""
-"""Why nothing compiled is in use; the doctor reports it, also when the agent starts."""
+"""Why no compiled module is in use; the agent's start and the doctor report it."""
 try:
     from trikubelet import _relist
 except ImportError as error:  # pragma: no cover - where no binary exists for the platform

@@ -1,8 +1,8 @@
-"""Credential plugins: what is wrong with their configuration, what they are sent, what their answers mean.
+"""Credential plugins: checks their configuration, builds their requests and decodes their responses.
 
 The protocol is ``credentialprovider.kubelet.k8s.io``: a CredentialProviderRequest with the image's name on standard
-input, a CredentialProviderResponse on standard output (upstream: pkg/credentialprovider/plugin). A plugin that wants to
-know for whom it is asked has ``tokenAttributes``, and is given a token of the pod's service account (KEP-4412).
+input, a CredentialProviderResponse on standard output (upstream: pkg/credentialprovider/plugin). A plugin with
+``tokenAttributes`` also receives a token of the pod's service account (KEP-4412).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from trikubelet.model.registry import AccountOwner
 
 GLOBAL: Final = "global"
-"""What an answer for every image is kept by."""
+"""The cache key of a response that is valid for every image."""
 _BAD_NAMES: Final = ("", ".", "..")
 
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """For whom a plugin is asked: a service account, a token of it for the plugin's audience, which no ``repr`` shows,
-    and those of its annotations that the plugin wants."""
+    """The service account that a plugin is called for: the account, its token for the plugin's audience, which no
+    ``repr`` shows, and those of its annotations that the plugin wants."""
 
     account: AccountOwner
     token: str = field(repr=False)
@@ -54,7 +54,8 @@ class Bearer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The logins a plugin made, by place; what they are kept by, and for how many seconds (0: not at all)."""
+    """The logins in a plugin's response, by place; their cache key, and for how many seconds they are cached (0:
+    not)."""
 
     logins: Mapping[str, Login]
     key: str
@@ -75,7 +76,7 @@ class _Response(msgspec.Struct, rename="camel"):
 
 
 def read_plugins(documents: Sequence[Document]) -> tuple[tuple[CredentialPlugin, ...], list[Fault]]:
-    """The plugins of configuration files, in order, and everything that is wrong with them. Raises nothing."""
+    """Return the plugins of configuration files, in order, and all faults in them. Raises nothing."""
     plugins: list[CredentialPlugin] = []
     faults: list[Fault] = []
     for document in documents:
@@ -92,8 +93,8 @@ def read_plugins(documents: Sequence[Document]) -> tuple[tuple[CredentialPlugin,
 
 
 def annotations_for(wanted: TokenAttributes, annotations: Mapping[str, str]) -> Mapping[str, str] | None:
-    """Those of an account's annotations that a plugin wants; None where one is not there without which it is not to be
-    asked."""
+    """Return those of an account's annotations that a plugin wants; None if a required one is missing, so that the
+    plugin must not be called."""
     if any(key not in annotations for key in wanted.required_service_account_annotation_keys):
         return None
     keys = (*wanted.required_service_account_annotation_keys, *wanted.optional_service_account_annotation_keys)
@@ -101,7 +102,7 @@ def annotations_for(wanted: TokenAttributes, annotations: Mapping[str, str]) -> 
 
 
 def request(plugin: CredentialPlugin, repository: str, bearer: Bearer | None = None) -> bytes:
-    """What a plugin is sent: whose logins are wanted, by the image's name without tag and digest, and for whom."""
+    """Return the request for a plugin: the image's name without tag and digest, and the service account."""
     sent = {"kind": "CredentialProviderRequest", "apiVersion": plugin.api_version, "image": repository}
     if bearer is None:
         return msgspec.json.encode(sent)
@@ -110,8 +111,8 @@ def request(plugin: CredentialPlugin, repository: str, bearer: Bearer | None = N
 
 
 def kept_for(plugin: CredentialPlugin, bearer: Bearer | None) -> Hashable:
-    """For whom an answer is good that was made for ``bearer``: what it is kept by besides the place. An account made
-    again is another, and so is one with other annotations; no token is in it."""
+    """Return the part of a response's cache key that depends on ``bearer``. It differs for a recreated account and for
+    other annotations. It contains no token, only its hash, and only if the plugin caches by token."""
     if bearer is None:
         return None
     whose = (bearer.account, tuple(sorted(bearer.annotations.items())))
@@ -123,13 +124,13 @@ def _is_by_token(plugin: CredentialPlugin) -> bool:
 
 
 def cache_keys(repository: str) -> tuple[str, str, str]:
-    """What an answer that is good for a repository may be kept by: the narrowest first."""
+    """Return the possible cache keys of a response for a repository, the narrowest first."""
     return repository, repository.partition("/")[0], GLOBAL
 
 
 def understood(plugin: CredentialPlugin, repository: str, output: bytes, bearer: Bearer | None = None) -> Answer:
-    """What the plugin answered, asked for ``bearer``. Raises ValueError, the end of a sentence that begins with its
-    name and quotes nothing: there are passwords in it."""
+    """Decode a plugin's response to a request for ``bearer``. Raises ValueError, whose text continues a sentence that
+    begins with the plugin's name and quotes nothing, because the response contains passwords."""
     try:
         said = decode_object(output, _Response)
     except msgspec.DecodeError:

@@ -1,8 +1,8 @@
-"""Volumes of CSI drivers: what a spec says of one, what a driver is sent of it, and what it is called where.
+"""Volumes of CSI drivers: reads them from specs, and builds the requests, names and records of them.
 
-A volume comes from a PersistentVolume behind a claim, or from the pod's own spec (inline, it lives as long as the
-pod). ``volumes.csi`` carries out; names, keys, texts and rules are upstream's, so that drivers and controllers written
-for it find what they expect, and so that either agent can take over what the other left on a disk.
+A volume comes from a PersistentVolume behind a claim, or from the pod's own spec (inline; it lives as long as the pod).
+``volumes.csi`` does the work. Names, keys, texts and rules are upstream's, so that drivers and controllers written for
+it find what they expect, and so that either agent can take over a disk from the other.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ EPHEMERAL: Final = "Ephemeral"
 INFO_PREFIX: Final = "csi.storage.k8s.io/"
 TOKENS: Final = f"{INFO_PREFIX}serviceAccount.tokens"
 TOKEN_SECONDS: Final = 3600
-"""The life of a token whose driver does not say."""
+"""The lifetime of a token if the driver specifies none."""
 
 _ONE_NODE: Final = frozenset({"ReadWriteOnce", ONE_POD})
 
 
 @dataclass(frozen=True, slots=True)
 class SecretName:
-    """Where a secret of a volume is."""
+    """The namespace and name of a volume's Secret."""
 
     namespace: str
     name: str
@@ -46,9 +46,9 @@ class SecretName:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A driver's volume, as it is to be used by one pod. ``name``: the PersistentVolume's, or that of the pod's own
-    volume; ``access_modes`` and ``claim``, the claim's name, are empty for the latter. ``needs_expansion``: when the
-    pod's claim was asked for it waited for a node to make the volume larger."""
+    """A driver's volume, as one pod uses it. ``name``: the PersistentVolume's, or that of the pod's own volume;
+    ``access_modes`` and ``claim``, the claim's name, are empty for the latter. ``needs_expansion``: the claim was
+    waiting for a node to expand the volume when the pod's volume was looked up."""
 
     name: str
     driver: str
@@ -68,12 +68,12 @@ class Volume:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Its driver and its handle."""
+        """The driver and the handle."""
         return self.driver, self.handle
 
 
 class VolumeData(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What is kept beside a volume's mount (``vol_data.json``), for whoever takes it down after a restart."""
+    """The record next to a volume's mount (``vol_data.json``), from which the volume is unmounted after a restart."""
 
     volume_handle: str
     driver_name: str
@@ -84,14 +84,14 @@ class VolumeData(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
     @property
     def identity(self) -> tuple[str, str]:
-        """The volume: its driver and its handle."""
+        """The volume's driver and handle."""
         return self.driver_name, self.volume_handle
 
 
 def claimed(
     volume: k8s.PersistentVolume, source: k8s.CSIPersistentVolumeSource, claim: Claim, *, needs_expansion: bool = False
 ) -> Volume:
-    """The volume behind a claim."""
+    """Return the volume behind a claim."""
     spec = volume.spec
     return Volume(
         name=volume.metadata.name,
@@ -117,7 +117,7 @@ def _secret(ref: k8s.SecretReference | None) -> SecretName | None:
 
 
 def inline(pod: k8s.Pod, name: str, source: k8s.CSIVolumeSource) -> Volume:
-    """A volume that the pod's own spec asks for."""
+    """Return a volume that is defined in the pod's own spec."""
     ref = source.node_publish_secret_ref
     return Volume(
         name=name,
@@ -132,7 +132,7 @@ def inline(pod: k8s.Pod, name: str, source: k8s.CSIVolumeSource) -> Volume:
 
 
 def volume_data(volume: Volume, node: str, *, is_attached: bool) -> VolumeData:
-    """What is kept of it."""
+    """Return the record to keep next to the volume's mount."""
     return VolumeData(
         volume_handle=volume.handle,
         driver_name=volume.driver,
@@ -144,7 +144,8 @@ def volume_data(volume: Volume, node: str, *, is_attached: bool) -> VolumeData:
 
 
 def lifecycle_problem(volume: Volume, driver: k8s.CSIDriver | None) -> str:
-    """Why the driver has no volumes that live so; "" when it has. Without a CSIDriver object only persistent ones."""
+    """Return why the driver does not support the volume's lifecycle mode; "" if it does. Without a CSIDriver object,
+    only persistent volumes are supported."""
     wanted = f'volume mode "{volume.lifecycle}" not supported by driver {volume.driver}'
     if driver is None:
         return "" if volume.lifecycle == PERSISTENT else f"{wanted} (no CSIDriver object)"
@@ -156,7 +157,7 @@ def lifecycle_problem(volume: Volume, driver: k8s.CSIDriver | None) -> str:
 
 
 def plugin_problem(plugin: PluginInfo, socket: str) -> str:
-    """Why a plugin cannot be used; "" for a CSI driver that speaks version 1."""
+    """Return why a plugin cannot be used; "" for a CSI driver that speaks version 1."""
     if plugin.type != CSI_PLUGIN:
         return f"RegisterPlugin error -- no handler registered for plugin type: {plugin.type} at socket {socket}"
     if not any(version.removeprefix("v").partition(".")[0] == "1" for version in plugin.versions):
@@ -166,12 +167,13 @@ def plugin_problem(plugin: PluginInfo, socket: str) -> str:
 
 
 def is_attached_first(volume: Volume, driver: k8s.CSIDriver | None) -> bool:
-    """Whether a controller attaches the volume to the node before it can be used: unless the driver says no."""
+    """True if a controller must attach the volume to the node first: persistent volumes, unless the driver opts out."""
     return volume.lifecycle == PERSISTENT and (driver is None or driver.spec.attach_required is not False)
 
 
 def use_of(volume: Volume, capabilities: AbstractSet[Capability], group: int | None) -> Use:
-    """How the driver is to make the volume ready; ``group`` is the pod's fsGroup, passed to drivers that see to it."""
+    """Return how the driver must make the volume ready. ``group``: the pod's fsGroup, passed to drivers that apply
+    it."""
     passes_group = group is not None and Capability.VOLUME_MOUNT_GROUP in capabilities and not volume.is_block
     return Use(
         access_mode=_access_mode(volume.access_modes, capabilities),
@@ -183,7 +185,7 @@ def use_of(volume: Volume, capabilities: AbstractSet[Capability], group: int | N
 
 
 def _access_mode(modes: tuple[str, ...], capabilities: AbstractSet[Capability]) -> AccessMode:
-    """Of several the first counts."""
+    """Return the driver's mode for these access modes; only the first one counts."""
     distinguishes_pods = Capability.SINGLE_NODE_MULTI_WRITER in capabilities
     match modes[0] if modes else "ReadWriteOnce":
         case "ReadOnlyMany":
@@ -197,7 +199,7 @@ def _access_mode(modes: tuple[str, ...], capabilities: AbstractSet[Capability]) 
 
 
 def applies_fs_group(volume: Volume, driver: k8s.CSIDriver | None, capabilities: AbstractSet[Capability]) -> bool:
-    """Whether this agent sets the group of the volume's files (``fsGroup``), by the driver's fsGroupPolicy."""
+    """True if this agent sets the group of the volume's files (``fsGroup``), by the driver's fsGroupPolicy."""
     if volume.is_block or volume.read_only or Capability.VOLUME_MOUNT_GROUP in capabilities:
         return False
     policy = driver.spec.fs_group_policy if driver is not None else ""
@@ -207,7 +209,7 @@ def applies_fs_group(volume: Volume, driver: k8s.CSIDriver | None, capabilities:
 
 
 def pod_info(pod: k8s.Pod, volume: Volume) -> dict[str, str]:
-    """What a driver with podInfoOnMount is sent of the pod."""
+    """Return the facts about the pod that a driver with podInfoOnMount receives."""
     info = {
         "pod.name": pod.metadata.name,
         "pod.namespace": pod.metadata.namespace,
@@ -219,7 +221,7 @@ def pod_info(pod: k8s.Pod, volume: Volume) -> dict[str, str]:
 
 
 def token_context(tokens: Mapping[str, ServiceAccountToken]) -> dict[str, str]:
-    """The pod's tokens by audience, as a driver with tokenRequests is sent them; nothing for no tokens."""
+    """Return the pod's tokens by audience for a driver with tokenRequests; empty without tokens."""
     by_audience = {
         audience: {"token": token.text, "expirationTimestamp": token.expires}
         for audience, token in sorted(tokens.items())
@@ -228,17 +230,17 @@ def token_context(tokens: Mapping[str, ServiceAccountToken]) -> dict[str, str]:
 
 
 def attachment_name(volume: Volume, node: str) -> str:
-    """The VolumeAttachment's name."""
+    """Return the VolumeAttachment's name."""
     return f"csi-{_digest(volume.handle + volume.driver + node)}"
 
 
 def unique_name(driver: str, handle: str) -> str:
-    """What the volume is called in a node's volumesInUse and volumesAttached."""
+    """Return the volume's name in a node's volumesInUse and volumesAttached."""
     return f"kubernetes.io/csi/{driver}^{handle}"
 
 
 def handle_digest(handle: str) -> str:
-    """What stands for the handle, which may be any text, in a path."""
+    """Return the part of a path that stands for the handle, which may be any text."""
     return _digest(handle)
 
 

@@ -1,12 +1,12 @@
-"""Which of the node's events are sent to the API server: which are one event with a count, and which are too many.
+"""Decides which of the node's events are sent to the API server: repeated ones are counted, too many are dropped.
 
-Three rules, upstream's (client-go's event correlator). The same event again is the same object with a higher count. Ten
-events about one object that differ in their message alone, none more than ten minutes after the one before, are sent
-from then on as one, "(combined from similar events)". And one object may have 25 events at once and every five
-minutes in the long run; the rest is not sent, but counted in what is sent later.
+The three rules are upstream's (client-go's event correlator). A repeated event is the same object with a higher count.
+After ten events about one object that differ only in their message, none more than ten minutes after the one before,
+further ones are sent as one, "(combined from similar events)". And one object may have a burst of 25 events, then one
+every five minutes; the rest is not sent, but counted in the next event that is sent.
 
-``Correlator`` remembers what it takes for that, the least recently used first forgotten. ``new_event`` and
-``recurrence`` are the bodies of the two requests that send. The task that sends them is ``status/event_writer.py``.
+``Correlator`` keeps the state for these rules and evicts the least recently used entries. ``new_event`` and
+``recurrence`` are the bodies of the two requests. The task that sends them is ``status/event_writer.py``.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ REMEMBERED_MAX: Final = 4096
 COMBINED: Final = "(combined from similar events): "
 COMPONENT: Final = "kubelet"
 NAME_CHARS_MAX: Final = 253
-"""Of an object in the API."""
+"""The limit for the name of an object in the API."""
 
 Key = tuple["ObjectRef", str, str, str | None]
-"""Which events are one: object, type and reason, and the message, None for those that are combined."""
+"""The key of a series: object, type, reason and message; the message is None for combined events."""
 
 
 @dataclass(slots=True)
 class Series:
-    """One event of the API server's. ``about``: the object; times in nanoseconds since the epoch; ``is_sent``: the
+    """One event as the API server has it. ``about``: the object; times in nanoseconds since the epoch; ``is_sent``: the
     server has it."""
 
     about: ObjectRef
@@ -57,7 +57,7 @@ class Series:
 
 @dataclass(slots=True)
 class _Similar:
-    """The messages of similar events, those longest known first, and when the last of them came."""
+    """The messages of similar events, oldest first, and when the last of them came."""
 
     messages: dict[str, None] = field(default_factory=dict)
     last_ns: int = 0
@@ -77,7 +77,7 @@ class _Remembered(Generic[K, V]):
         return self._values.get(key)
 
     def used(self, key: K, new: Callable[[], V]) -> V:
-        """The value, recreated where there is none; the last to be forgotten from now."""
+        """Return the value, created by ``new`` if there is none, and mark it as the most recently used."""
         value = self._values[key] if key in self._values else self._values.setdefault(key, new())
         self._values.move_to_end(key)
         if len(self._values) > REMEMBERED_MAX:
@@ -86,7 +86,7 @@ class _Remembered(Generic[K, V]):
 
 
 class Correlator:
-    """Owns what was sent lately, as far as the rules ask for it."""
+    """Owns the recent events that the rules need."""
 
     def __init__(self) -> None:
         self._series: _Remembered[Key, Series] = _Remembered()
@@ -103,8 +103,8 @@ class Correlator:
         now_ns: int,
         annotations: Mapping[str, str] | None = None,
     ) -> Key | None:
-        """Something happened. The key of the series to send, or None when it is not to be sent now. The
-        ``annotations`` are the series' own: those of its first event."""
+        """Record an event. Returns the key of the series to send, or None if it must not be sent now. ``annotations``
+        are those of the series' first event."""
         whole = _without_path(about)
         key: Key = (about, type_, reason, message)
         if self._is_one_of_many((whole, type_, reason, None), message, now_ns):
@@ -115,11 +115,11 @@ class Correlator:
         return key if allowance.take(now) else None
 
     def series(self, key: Key) -> Series | None:
-        """The series of that key as it is now; None when it is forgotten."""
+        """The series of that key as it is now; None if it was evicted."""
         return self._series.get(key)
 
     def note_sent(self, key: Key) -> None:
-        """The server has the series."""
+        """Record that the server has the series."""
         held = self._series.get(key)
         if held is not None:
             held.is_sent = True
@@ -132,7 +132,7 @@ class Correlator:
         similar.messages[message] = None
         if len(similar.messages) < SIMILAR_MAX:
             return False
-        del similar.messages[next(iter(similar.messages))]  # one has to go: there are never more than the limit
+        del similar.messages[next(iter(similar.messages))]  # evict one, so that the limit holds
         return True
 
     def _count(self, key: Key, about: ObjectRef, message: str, now_ns: int, annotations: Mapping[str, str]) -> None:
@@ -147,15 +147,15 @@ class Correlator:
         held.message = message
 
     def _new_name(self, about: ObjectRef, now_ns: int) -> str:
-        """The object's name and a stamp that no other has, however little time goes by."""
+        """Return the object's name with a stamp that is unique even when the clock stands still."""
         self._last_stamp = max(now_ns, self._last_stamp + 1)
         stamp = f".{self._last_stamp:x}"
         return about.name[: NAME_CHARS_MAX - len(stamp)].rstrip(".-") + stamp
 
 
 def new_event(series: Series, host: str, node_uid: str = "") -> k8s.Event:
-    """The object to create for a series. Objects without a namespace have their events in ``default``. ``node_uid``:
-    of this node's object, empty while it is not registered; its events carry the name instead until then."""
+    """Return the object to create for a series. Events about objects without a namespace are created in ``default``.
+    ``node_uid``: of this node's object; empty until it is registered, then events carry the node's name instead."""
     about = series.about
     namespace = namespace_of(series)
     return k8s.Event(
@@ -183,12 +183,12 @@ def new_event(series: Series, host: str, node_uid: str = "") -> k8s.Event:
 
 
 def recurrence(series: Series) -> dict[str, object]:
-    """The patch that says that it happened again."""
+    """Return the patch that records another occurrence."""
     return {"count": series.count, "lastTimestamp": rfc3339(series.last_ns), "message": series.message}
 
 
 def namespace_of(series: Series) -> str:
-    """The namespace of the series' object."""
+    """Return the namespace of the series' object."""
     return series.about.namespace or "default"
 
 

@@ -1,9 +1,9 @@
-"""What a manifest directory means: which files count, what a faulty file keeps running, and who owns a pod's name.
+"""Reads a manifest directory's meaning: which files count, what a faulty file keeps, and which file owns a pod's name.
 
-One rule stands above the rest: a bad manifest never takes a good pod down. A file without faults says exactly what it
-says. A file with faults updates the pods whose documents are good and keeps every pod it had before, because the
-faulty document may be theirs. Only a file that is gone, or says so without a fault, removes a pod. All of that is so of
-the ConfigMaps and Secrets that stand in manifests too.
+The first rule: a bad manifest never stops a good pod. A file without faults is taken as it is. A file with faults
+updates the pods whose documents are good and keeps every pod it had before, because the faulty document may be theirs.
+A pod is removed only if its file is gone, or no longer has the pod and has no faults. The same rules hold for
+ConfigMaps and Secrets in manifests.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Pod | ManifestObject)
 
 FAULTS_MAX = 100
-"""Faults of one file that are kept and logged; a file with more is not a manifest with mistakes but something else."""
+"""Faults of one file that are kept and logged; a file with more is hardly a manifest."""
 CHANGES_SHOWN_MAX = 10
-"""Fields of one pod that a fault names; one with more is another pod."""
+"""Fields of one pod that a fault names; a pod with more changes is another pod."""
 SETTLED_SECONDS = 1.0
-"""A file that did not change for this long is as its author wants it."""
+"""A file that did not change for this long is taken to be complete."""
 UNSETTLED_SECONDS_MAX = 5.0
-"""A file that changes for this long without being good once is no manifest, and nobody waits for it any longer."""
+"""A file that changes for this long without ever being good is no manifest; the agent stops waiting for it."""
 
 _LEFTOVERS = {
     "~": "an editor's backup",
@@ -53,9 +53,9 @@ _LEFTOVERS = {
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What one manifest file contributes now, and what is wrong with it. ``lines``: where in the file the names of its
-    pods and objects stand, by ``_name``; what is kept from an earlier reading has none. ``uid_lines``: the same of UIDs
-    of pods that are written there, by UID. ``is_blank``: it has nothing in it, or only comments."""
+    """The contribution of one manifest file now, and its faults. ``lines``: the line of the name of each pod and
+    object, by ``_name``; pods and objects kept from an earlier reading have none. ``uid_lines``: the same for the UIDs
+    given in the file, by UID. ``is_blank``: it is empty, or has only comments."""
 
     pods: tuple[Pod, ...] = ()
     faults: tuple[Fault, ...] = ()
@@ -66,8 +66,8 @@ class FileState:
 
 
 def why_ignored(name: str) -> str | None:
-    """Why a file of that name is no manifest, or None when it is one. Hidden files are ignored as upstream does;
-    what editors and package tools leave behind is ignored out loud."""
+    """Return why a file of that name is no manifest; None if it is one. Hidden files are ignored silently, like
+    upstream; leftovers of editors and package tools are reported."""
     if name.startswith("."):
         return "a hidden file"
     if name.startswith("#") and name.endswith("#"):
@@ -76,13 +76,13 @@ def why_ignored(name: str) -> str | None:
 
 
 def is_away(files: Collection[str], read: DirectoryId | None, now: DirectoryId, manifests: Collection[object]) -> bool:
-    """Whether the directory that was ``read``, and had these files, is away, though its path still leads to one: to
-    ``now``, another one without manifests. Where a file system is unmounted, its mount point is left, and is empty."""
+    """True if the directory that was ``read``, and had these files, is unavailable although its path still leads to
+    one: to ``now``, another directory without manifests. That is the empty mount point of an unmounted file system."""
     return bool(files) and not manifests and read != now
 
 
 def state_of(loaded: Loaded) -> FileState:
-    """What a file says, before anything else is taken into account. Of very many faults the first are kept."""
+    """Return the contribution of a file by itself. Only the first ``FAULTS_MAX`` faults are kept."""
     lines = {name: origin.fault("metadata.name", "").line for name, origin in loaded.origins.items()}
     uid_lines = {
         pod.metadata.uid: loaded.origins[full_name(pod)].fault("metadata.uid", "").line
@@ -97,8 +97,8 @@ def state_of(loaded: Loaded) -> FileState:
 
 
 def fold_file(path: str, before: FileState | None, now: FileState, counted: Iterable[Pod] | None = None) -> FileState:
-    """What a file contributes after it was read again and said ``now``. ``counted``: the pods of ``before`` that were
-    wanted of it, where another file may have had their name or UID: only those can run."""
+    """Return the contribution of a file after it was read again as ``now``. ``counted``: the pods of ``before`` that
+    won their name and UID against other files; only those can run."""
     if before is None:
         return now
     known = {pod.metadata.uid: pod for pod in (before.pods if counted is None else counted)}
@@ -109,18 +109,18 @@ def fold_file(path: str, before: FileState | None, now: FileState, counted: Iter
 
 
 def _kept(before: tuple[T, ...], now: tuple[T, ...]) -> tuple[T, ...]:
-    """What is there now, and of what was there before all that is there no more."""
+    """Return all that is in ``now``, then the rest of ``before``, by name."""
     there = {_name(one) for one in now}
     return now + tuple(one for one in before if _name(one) not in there)
 
 
 def _with_immutable(path: str, before: FileState, now: FileState) -> FileState:
-    """As now, but what was immutable stays as it was: that is what the word means, and pods rely on it."""
+    """Return ``now``, but with immutable objects as they were, because pods rely on them."""
     fixed = {object_name(one): one for one in before.objects if one.immutable}
     broken = [one for one in now.objects if fixed.get(object_name(one), one) != one]
     if not broken:
         return now
-    changed = {object_name(one) for one in broken}  # to compare all with all would hold up the event loop
+    changed = {object_name(one) for one in broken}  # comparing each with each would block the event loop
     objects = tuple(fixed[object_name(one)] if object_name(one) in changed else one for one in now.objects)
     remedy = "give the changed one another name, or take it away first"
     faults = [
@@ -131,8 +131,8 @@ def _with_immutable(path: str, before: FileState, now: FileState) -> FileState:
 
 
 def _with_same_pods(path: str, known: Mapping[str, Pod], now: FileState) -> FileState:
-    """As now, but a pod stays as it was ``known`` that gives the same UID and is not the same: what runs under a UID
-    cannot become something else, and would only be shown as if it had."""
+    """Return ``now``, but with each changed pod as it was ``known`` if the change keeps its UID and touches fields that
+    may not change. A running pod cannot become another one, so the status would show a spec that does not run."""
     broken = {
         pod.metadata.uid: changed
         for pod in now.pods
@@ -155,15 +155,15 @@ def _of_same_uid(uid: str, changed: tuple[str, ...]) -> str:
 
 
 def may_be_half_written(before: FileState | None, now: FileState, age_seconds: float) -> bool:
-    """Whether a file that changed ``age_seconds`` ago is better read again before it is believed: it has faults, or
-    it lost something, as an empty file has that somebody is just writing. A time in the future says nothing."""
+    """True if a file that changed ``age_seconds`` ago should be read again first: it has faults, or it lost something,
+    as a file does that is being written. An age below zero, from a time in the future, decides nothing."""
     if not 0 <= age_seconds < SETTLED_SECONDS:
         return False
     return bool(now.faults) or has_lost(before, now)
 
 
 def never_settles(path: str) -> FileState:
-    """What such a file says. The same words each time it is read, for they are logged once."""
+    """Return the state of such a file. The text must be the same at each reading, so that it is logged once."""
     problem = (
         f"is written to all the time: for {UNSETTLED_SECONDS_MAX:g} s it never was a good manifest, nor left alone for "
         f"{SETTLED_SECONDS:g} s"
@@ -173,7 +173,7 @@ def never_settles(path: str) -> FileState:
 
 
 def has_lost(before: FileState | None, now: FileState) -> bool:
-    """Whether a pod or an object that was there is there no more."""
+    """True if a pod or an object from before is missing now."""
     return before is not None and not _names(before) <= _names(now)
 
 
@@ -182,18 +182,18 @@ def _names(state: FileState) -> set[str]:
 
 
 def _name(one: Pod | ManifestObject) -> str:
-    """What only one pod, or object, can be called."""
+    """Return the unique name of a pod or an object."""
     return full_name(one) if isinstance(one, k8s.Pod) else object_name(one)
 
 
 Claim = tuple[str, str]
-"""What only one pod or object can have: a field's path, and the name (``_name``) or UID that stands there."""
+"""A unique value: a field's path, and the name (``_name``) or UID in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What every file has, without the pods and objects whose name or UID another file has already; those are faults
-    now. ``owners`` is the file of each name and UID."""
+    """The contributions of all files, without the pods and objects whose name or UID belongs to another file; those are
+    faults now. ``owners``: the file of each name and UID."""
 
     states: Mapping[str, FileState]
     owners: Mapping[Claim, str]
@@ -210,8 +210,8 @@ class Claims:
 
 
 def keep_what_runs(claims: Claims, published: Iterable[Pod]) -> Claims:
-    """The same, but a pod that moved to another file, with its UID and its name, is as it was ``published`` where it
-    may not change. A UID that has another name now is another pod, which ``core.merge`` has begin after the one that
+    """Return the same, but a pod that moved to another file with its UID and its name keeps those of its ``published``
+    fields that may not change. A UID with another name is another pod; ``core.merge`` starts it after the one that
     runs."""
     known = {(pod.metadata.uid, full_name(pod)): pod for pod in published}
     states = {}
@@ -223,12 +223,12 @@ def keep_what_runs(claims: Claims, published: Iterable[Pod]) -> Claims:
 
 
 def claim(states: Mapping[str, FileState], owners: Mapping[Claim, str], begun: Collection[str] = ()) -> Claims:
-    """Settle who has a name or UID that several files give. The file that had it keeps it for as long as it gives it;
-    among new ones that whose pod was begun under an earlier agent, then the first in the order of their names.
-    ``owners`` is what was settled before, ``begun`` the UIDs of such pods: after a start nothing was settled, and a
-    copy that was refused all the time must not have the name only because its file's name comes first."""
+    """Decide which file owns a name or UID that several files give. The previous owner keeps it while it still gives
+    it; among new files, the one whose pod was begun under an earlier agent wins, then the first by file name.
+    ``owners``: the previous decision; ``begun``: the UIDs of such pods. They matter after a start, when there is no
+    previous decision: a copy that was rejected until then must not win because its file name sorts first."""
     given = [(path, one) for path in sorted(states) for one in (*states[path].pods, *states[path].objects)]
-    # Sorting is stable: those who were there come first, and the groups stay in order.
+    # Sorting is stable: previous owners come first, and the groups stay in order.
     given.sort(key=lambda one: not _was_begun(one[1], begun))
     given.sort(key=lambda one: any(owners.get(claimed) != one[0] for claimed in _claims_of(one[1])))
     now: dict[Claim, str] = {}
@@ -256,7 +256,7 @@ def _without(
 ) -> FileState:
     if not lost:
         return state
-    gone = {id(one) for one, _ in lost}  # they are the very same ones
+    gone = {id(one) for one, _ in lost}  # the very same objects
     faults = tuple(_taken(path, state, one, claimed[0], owners[claimed]) for one, claimed in lost)
     pods = tuple(pod for pod in state.pods if id(pod) not in gone)
     objects = tuple(one for one in state.objects if id(one) not in gone)

@@ -1,4 +1,4 @@
-"""FNV hashes: small, not cryptographic, and what upstream names things by (container hashes, static pod UIDs)."""
+"""FNV hashes: small and not cryptographic. Upstream uses them for container hashes and static pod UIDs."""
 
 from __future__ import annotations
 

@@ -1,19 +1,19 @@
-"""The receive path below HTTP/2: bytes from a socket in, gRPC messages out, everything else left for h2.
+"""The receive path below HTTP/2: bytes from a socket in, gRPC messages out; all else is passed on to h2.
 
-Lists of thousands of containers come in thousands of DATA frames, and h2 spends some 30 µs on each. So DATA of the
-streams that are opened here is taken out of the incoming bytes and put together in the compiled ``trikubelet._relist``;
-this module gives that a typed face. h2 still has all the rest: headers, settings and states. It must be notified of
-where such DATA has ended a stream, and knows nothing of what it used of the windows, so that must be given back by
-frames it knows nothing of either.
+Lists of thousands of containers come in thousands of DATA frames, and h2 needs some 30 µs for each. So the compiled
+``trikubelet._relist`` takes the DATA of streams that are opened here out of the incoming bytes and assembles it; this
+module gives that a typed face. h2 still handles the rest: headers, settings and states. It must be notified when such
+DATA ended a stream. It does not know how much of the flow-control windows such DATA used, so the caller must send the
+WINDOW_UPDATE frames itself.
 
-Headers of these streams that fit in a frame with nothing else are returned by themselves, so that whoever knows what
-such a block says need not ask h2; it must pass them to h2 if it does not.
+Headers of these streams that fit in a single frame are returned separately, so that callers can cache their decoding; a
+caller that does not know a block must pass it to h2.
 
-GOAWAY is taken out, too. It means "no new calls; those up to this number will be answered", but h2 takes it for the end
-and refuses the answers that are still on their way. And a frame that is too long is recognised by its header; h2 would
-wait for all of it first, which with rubbish on the line means up to 16 MiB and for ever.
+GOAWAY is taken out, too. It means "no new calls; those up to this number will be answered", but h2 treats it as the end
+and rejects the answers that are still on their way. A frame that is too long is rejected by its header; h2 would wait
+for all of it first, which for garbage can mean 16 MiB and forever.
 
-Where no binary can be loaded for this platform the plain-Python twin does the same, slower; both are held to the same
+If no binary can be loaded for this platform, the plain-Python twin does the same, slower; both must pass the same
 tests.
 """
 
@@ -33,13 +33,13 @@ _HEADERS, _END_STREAM, _END_HEADERS = 1, 0x1, 0x4
 
 
 class FrameError(ValueError):
-    """Bytes that are no HTTP/2 as agreed on."""
+    """The bytes violate HTTP/2 or the agreed settings."""
 
 
 class StreamData(NamedTuple):
-    """What DATA has brought on one stream: the messages it completed. ``flow_bytes`` is what it used of the windows of
-    the stream and the connection; ``midway`` says that the stream would cut a message if it ended here; after a
-    ``refusal`` nothing more can be read from it. ``ends``: it was the last of the stream."""
+    """The result of DATA on one stream: the messages it completed. ``flow_bytes``: how much it used of the windows of
+    the stream and the connection; ``midway``: a message would be cut if the stream ended here; after a ``refusal``
+    nothing more can be read from the stream. ``ends``: it was the last of the stream."""
 
     stream_id: int
     flow_bytes: int
@@ -50,14 +50,14 @@ class StreamData(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A header block of one stream, as it came; the stream ``ends`` with it or goes on."""
+    """A header block of one stream, undecoded. ``ends``: the stream ends with it."""
 
     stream_id: int
     ends: bool
     block: bytes
 
     def frame(self) -> bytes:
-        """The HEADERS frame that it came in."""
+        """The HEADERS frame that contained it."""
         flags = _END_HEADERS | (_END_STREAM if self.ends else 0)
         return (
             len(self.block).to_bytes(3, "big")
@@ -74,7 +74,7 @@ class Away(NamedTuple):
 
 
 class Frames:
-    """Owns the knowledge of where in one connection's bytes the next frame begins, and the messages arriving."""
+    """Owns the position of the next frame in one connection's bytes, and the incomplete messages."""
 
     def __init__(
         self,
@@ -89,18 +89,18 @@ class Frames:
         self._inner = make(frame_bytes_max, min(message_bytes_max, _MESSAGE_BYTES_MAX), serving)
 
     def open(self, stream_id: int) -> None:
-        """From the next frame on DATA of this stream comes as News and its headers, where they are short and whole, as
-        a Block, until the stream ends or is closed."""
+        """Return, from the next frame on, DATA of this stream as StreamData and its short, complete headers as Blocks,
+        until the stream ends or is closed."""
         self._inner.open(stream_id)
 
     def close(self, stream_id: int) -> None:
-        """This stream's messages are not wanted any more: from the next frame on h2 gets all there is of it."""
+        """Pass all frames of this stream on to h2, from the next one on: its messages are no longer wanted."""
         self._inner.close(stream_id)
 
     def feed(self, data: bytes) -> list[bytes | StreamData | Block | Away]:
-        """What the next bytes of the connection bring, in order, cut wherever they may be; ``bytes`` are for h2, and so
-        is the frame of a Block whose meaning is not known. Raises FrameError for a frame that is too long or wrongly
-        padded; nothing can be read after it. Releases the GIL for what takes long."""
+        """Return the content of the next bytes of the connection, in order, wherever they are cut. ``bytes`` are for
+        h2, and so is the frame of a Block whose meaning is unknown. Raises FrameError for a frame that is too long or
+        wrongly padded; nothing can be read after it. Releases the GIL for long work."""
         try:
             pieces = self._inner.feed(data)
         except ValueError as error:

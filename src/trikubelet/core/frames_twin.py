@@ -1,4 +1,4 @@
-"""The receive path below HTTP/2 in plain Python: what ``trikubelet._relist`` does with frames, slower.
+"""The receive path below HTTP/2 in plain Python: the same as the frames of ``trikubelet._relist``, slower.
 
 The oracle of the tests, and the fallback where the binary cannot be loaded. It works on whole frames, which are held
 until they are complete; the caller sees no difference, since h2 does the same with what it is given.
@@ -23,7 +23,7 @@ _END_STREAM, _END_HEADERS, _PADDED = 0x1, 0x4, 0x8
 
 
 class Frames:
-    """Owns what ``core.frames.Frames`` says it owns."""
+    """Owns the same as ``core.frames.Frames``."""
 
     def __init__(self, frame_bytes_max: int, message_bytes_max: int, serving: bool) -> None:
         """A reader for the beginning of a connection, as ``core.frames.Frames`` describes it; limits in bytes."""
@@ -32,20 +32,21 @@ class Frames:
         self._serving = serving
         self._skip = _PREFACE_BYTES if serving else 0
         self._held = bytearray()
-        self._in_headers = False  # the next frame must go on with a header block, and reporting is h2's affair
+        self._in_headers = False  # the next frame must continue a header block; h2 reports it if it does not
         self._open: dict[int, Assembler] = {}
         self._out: list[bytes | RawStreamData | RawBlock | RawAway] = []
 
     def open(self, stream_id: int) -> None:
-        """From the next frame on, DATA and short headers of this stream are ours, until it ends or is closed."""
+        """Take DATA and short headers of this stream, from the next frame on, until it ends or is closed."""
         self._open[stream_id] = Assembler(self._message_bytes_max)
 
     def close(self, stream_id: int) -> None:
-        """From the next frame on, all there is of this stream is for h2."""
+        """Pass all of this stream on to h2, from the next frame on."""
         self._open.pop(stream_id, None)
 
     def feed(self, data: bytes) -> list[bytes | RawStreamData | RawBlock | RawAway]:
-        """What the next bytes bring, in order. Raises ValueError for bytes that are no HTTP/2 as agreed on."""
+        """Return the content of the next bytes, in order. Raises ValueError for bytes that violate HTTP/2 or the
+        settings."""
         skipped, held = data[: self._skip], self._held
         self._skip -= len(skipped)
         if skipped:

@@ -1,8 +1,8 @@
-"""What the runtime keeps that nobody needs any more.
+"""Chooses the dead containers and sandboxes that the runtime may remove.
 
-Of every container of a live pod the newest dead one stays: its exit code is the pod's last state and its log is what
-``logs --previous`` shows. Of a pod whose content may go, nothing stays. A dead sandbox stays while it is the newest of
-its pod or while a container is left in it (upstream: kuberuntime_gc.go).
+For every container of a live pod the newest dead one is kept: its exit code is the pod's last state and its log is the
+output of ``logs --previous``. A pod whose content may go keeps nothing. A dead sandbox is kept while it is the newest
+of its pod or while a container is left in it (upstream: kuberuntime_gc.go).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def collect(
     *,
     dead_kept_per_container: int = 1,
 ) -> Garbage:
-    """What to remove now. ``may_remove_content`` says of a UID whether nothing of the pod need be kept."""
+    """Return the ids to remove now. ``may_remove_content`` is true for a UID if nothing of the pod need be kept."""
     containers: list[str] = []
     sandboxes: list[str] = []
     for record in records:
@@ -44,8 +44,9 @@ def collect(
 
 
 def _dead_containers(record: PodRecord, keep: int) -> list[str]:
-    """Per container name, the dead ones beyond the ``keep`` newest. Containers are listed newest first. One that was
-    made and is the newest of its name is about to be started, unless nothing is kept; an older one never will be."""
+    """Return, per container name, the dead ones beyond the ``keep`` newest. Containers are listed newest first. A
+    created container that is the newest of its name is about to be started and is kept, unless ``keep`` is 0; an older
+    one will never be started."""
     newest: set[str] = set()
     dead_seen: dict[str, int] = {}
     dead = []
@@ -62,7 +63,7 @@ def _dead_containers(record: PodRecord, keep: int) -> list[str]:
 
 
 def _dead_sandboxes(record: PodRecord, removed: frozenset[str], *, gone: bool) -> list[str]:
-    """Dead sandboxes without a container left in them, but not a live pod's newest. Sandboxes are newest first."""
+    """Return dead sandboxes without containers, except a live pod's newest. Sandboxes are listed newest first."""
     used = {container.sandbox_id for container in record.containers if container.id not in removed}
     dead = [
         sandbox.id

@@ -14,19 +14,19 @@ _PREFIX: Final = struct.Struct(">BI")
 
 
 class Refusal(NamedTuple):
-    """Why a message is not taken: it is longer than the limit, or compressed, which nobody agreed to."""
+    """Why a message is rejected: it is longer than the limit, or compressed without agreement."""
 
     text: str
     too_large: bool
 
 
 def frame(message: bytes) -> bytes:
-    """``message`` with its prefix."""
+    """Return ``message`` with its prefix."""
     return _PREFIX.pack(0, len(message)) + message
 
 
 class Assembler:
-    """Owns the message that is arriving. ``refusal`` is set, and stays, by a message that is not taken."""
+    """Owns the message that is arriving. ``refusal`` is set by a rejected message, and stays."""
 
     def __init__(self, message_bytes_max: int) -> None:
         self.refusal: Refusal | None = None
@@ -38,11 +38,11 @@ class Assembler:
 
     @property
     def between_messages(self) -> bool:
-        """Whether the stream could end here without cutting a message."""
+        """True if the stream could end here without cutting a message."""
         return self._length is None and not self._prefix
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The messages that ``data`` completes, in order; none any more after a refusal."""
+        """Return the messages that ``data`` completes, in order; none after a refusal."""
         complete: list[bytes] = []
         position = 0
         while position < len(data) and self.refusal is None:

@@ -1,8 +1,8 @@
-"""Lifecycle hooks, as far as they can be decided without running them (upstream: lifecycle/handlers.go).
+"""Lifecycle hooks: the parts that need no run of the hook (upstream: lifecycle/handlers.go).
 
 A postStart hook's failure is shown in the container's waiting state; a preStop hook's goes to the agent's log. Events
-say only that a hook failed, because its output may hold a secret and events are read by more people than statuses.
-``pods/hooks.py`` runs hooks and asks here.
+report only that a hook failed, because its output may hold a secret and more people read events than statuses.
+``pods/hooks.py`` runs the hooks.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 POST_START_ERROR: Final = "PostStartHookError"
 OUTPUT_BYTES_MAX: Final = 10 * 1024
-"""Of each of a failed command's streams, in the event's message: as much as of a probe's."""
+"""The limit for each output stream of a failed command in the event's message, as for probes."""
 
 
 def exec_error(command: Sequence[str], result: ExecResult) -> str:
-    """Why a hook's command failed; empty when it did not."""
+    """Return why a hook's command failed; "" if it succeeded."""
     if result.exit_code == 0:
         return ""
     return f"command '{' '.join(command)}' exited with {result.exit_code}: {_text(result.stderr)}"
 
 
 def failure(pod: Pod, container: Container, handler: LifecycleHandler, error: str, output: bytes = b"") -> str:
-    """A hook's failure in upstream's message. ``output``: what its command wrote."""
+    """Return upstream's message for a failed hook. ``output``: the output of its command."""
     meta = pod.metadata
     about = (
         f'for Container "{container.name}" in Pod "{meta.name}_{meta.namespace}({meta.uid})" failed - error: {error}'
@@ -46,7 +46,7 @@ def failure(pod: Pod, container: Container, handler: LifecycleHandler, error: st
 
 
 def without_tls(target: HttpTarget) -> HttpTarget:
-    """What to ask where HTTPS is not spoken: the same, but no secret that was meant for an encrypted connection."""
+    """Return the target to try if the server does not speak HTTPS: without headers that need encryption."""
     headers = tuple((name, value) for name, value in target.headers if name.lower() != "authorization")
     return replace(target, scheme="http", headers=headers)
 

@@ -1,9 +1,9 @@
-"""Which images are removed to free disk space, or because nobody used them for long.
+"""Chooses the images to remove: to free disk space, or because they have long been unused.
 
-    images on the node, image references in use ──► Seen: since when known, when last used ──► unused, oldest first
+    images on the node, image references in use ──► Seen: first seen, last used ──► unused, oldest first
 
-An image counts as used while a container has it, running or not. One is removed only some time after it was first
-seen, so that an image just pulled is there when its container is created; pinned ones stay. (upstream:
+An image counts as used while a container has it, running or not. An image is removed only some time after it was first
+seen, so that a freshly pulled one is there when its container is created. Pinned images stay. (upstream:
 image_gc_manager.go; upstream-behaviour.md §1.16)
 """
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ImageRules:
-    """``high_percent``: images are removed when so much of their disk is used, until it is ``low_percent``, 100 for
-    never; none is removed before it was known for ``age_seconds_min``, and one that was not used for
-    ``unused_seconds_max`` is removed anyway, 0 for never."""
+    """The limits. Above ``high_percent`` of disk usage (100: never), images are removed until usage is ``low_percent``.
+    None is removed before it was known for ``age_seconds_min``. One that was unused for ``unused_seconds_max`` is
+    removed anyway (0: never)."""
 
     high_percent: int = 85
     low_percent: int = 80
@@ -32,13 +32,13 @@ class ImageRules:
 
     @property
     def collects(self) -> bool:
-        """Whether anything is ever removed by these rules."""
+        """True if these rules ever remove an image."""
         return self.high_percent < 100 or self.unused_seconds_max > 0
 
 
 class Seen(NamedTuple):
-    """An image on the node; times in seconds of one clock. ``used``: when it was last in use, None while it was not
-    seen in use."""
+    """An image on the node; times in seconds of one clock. ``used``: when it was last in use; None if it was never seen
+    in use."""
 
     image: ImageInfo
     since: float
@@ -47,7 +47,7 @@ class Seen(NamedTuple):
 
     @property
     def idle_since(self) -> float:
-        """Since when nobody uses it, as far as is known."""
+        """When the image was last in use, or else first seen."""
         return self.since if self.used is None else self.used
 
 
@@ -58,8 +58,9 @@ def look(
     now: float,
     known_for: float = 0.0,
 ) -> dict[str, Seen]:
-    """What is known of each image, by its id, after a look: ``references`` are the names and ids in use. One that was
-    not seen before counts as known for so many seconds: those that the agent's first look finds are not new."""
+    """Return the images with their times, by id. ``references``: names and ids in use. An image that is not in
+    ``before`` counts as known for ``known_for`` seconds already, because images that the agent's first look finds are
+    not new."""
     found = {}
     for image in images:
         held = before.get(image.id, Seen(image, now - known_for))
@@ -69,19 +70,19 @@ def look(
 
 
 def is_used(image: ImageInfo, references: frozenset[str]) -> bool:
-    """Whether one of these names and ids is the image's."""
+    """True if one of these names and ids belongs to the image."""
     return not references.isdisjoint((image.id, *image.repo_tags, *image.repo_digests))
 
 
 def removable(seen: Iterable[Seen], now: float, age_seconds_min: float) -> Sequence[Seen]:
-    """Images that may be removed, those unused for the longest first."""
+    """Return the images that may be removed, the longest unused first."""
     unused = [one for one in seen if not one.in_use and not one.image.pinned and now - one.since >= age_seconds_min]
     return sorted(unused, key=lambda one: (one.idle_since, one.since, one.image.id))
 
 
 def outdated(seen: Iterable[Seen], now: float, began: float, rules: ImageRules) -> Sequence[Seen]:
-    """Of those the images that were not used for too long. None before the collection, which ``began`` then, has lasted
-    so long: of the time before it nobody knows what was used."""
+    """Return the images that were unused for too long. None is returned until the collection, which ``began`` then, has
+    lasted that long, because use before it is unknown."""
     if rules.unused_seconds_max <= 0 or now - began <= rules.unused_seconds_max:
         return ()
     may_go = removable(seen, now, rules.age_seconds_min)
@@ -89,8 +90,8 @@ def outdated(seen: Iterable[Seen], now: float, began: float, rules: ImageRules) 
 
 
 def bytes_to_free(disk: FsUsage, rules: ImageRules) -> int:
-    """How much is to be freed of the images' disk for its usage to fall to the low threshold, 0 below the high one.
-    Raises ValueError where its size is unknown or makes no sense."""
+    """Return how many bytes to free on the images' disk to lower its usage to the low threshold; 0 below the high one.
+    Raises ValueError if its size is unknown or invalid."""
     capacity, available = disk.capacity_bytes, disk.available_bytes
     if not capacity or available is None:
         raise ValueError(f"invalid capacity {capacity or 0} on image filesystem")

@@ -1,4 +1,4 @@
-"""Image references: is the name one, which tag does it mean, whose repository is it in, and must it be pulled?"""
+"""Image references: validates and normalizes them, and decides about pulling."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Final
 DEFAULT_REGISTRY: Final = "docker.io"
 
 PATH_CHARS_MAX: Final = 255
-"""In a repository's path in its registry. (This, and that an image's id is no name: github.com/distribution/reference.)
+"""The limit for a repository's path in its registry. (This, and that an image's id is no name:
+github.com/distribution/reference.)
 """
 _IMAGE_ID = re.compile(r"[a-f0-9]{64}", re.ASCII)
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -21,35 +22,35 @@ _REFERENCE = re.compile(
 
 _DIGEST = re.compile(r"[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[a-zA-Z0-9=_-]+", re.ASCII)
 _DIGEST_CHARS: Final = {"sha256": 64, "sha384": 96, "sha512": 128}
-"""How many hexadecimal digits follow the name of each algorithm."""
+"""The number of hexadecimal digits of each algorithm."""
 
 
 def with_default_tag(image: str) -> str:
-    """The reference, with ``:latest`` where neither tag nor digest is given. Raises ValueError for no reference."""
+    """Return the reference, with ``:latest`` if it has neither tag nor digest. Raises ValueError for no reference."""
     match = _matched(image)
     return image if match["tag"] or match["digest"] else f"{image}:latest"
 
 
 def untagged(image: str) -> str:
-    """The reference as it was written, without tag and digest. Raises ValueError for no reference."""
+    """Return the reference as written, without tag and digest. Raises ValueError for no reference."""
     return _matched(image)["name"]
 
 
 def repository(image: str) -> str:
-    """The registry and the path in it that a reference means: ``docker.io/library/busybox`` for ``busybox``. Raises
-    ValueError for no reference."""
+    """Return the registry and path of a reference: ``docker.io/library/busybox`` for ``busybox``. Raises ValueError for
+    no reference."""
     return "/".join(_located(untagged(image)))
 
 
 def normalized(image: str) -> str:
-    """The reference in full, as runtimes list it: registry, path, and tag or digest. Raises ValueError for no
+    """Return the reference in full, as runtimes list it: registry, path, and tag or digest. Raises ValueError for no
     reference."""
     whole = with_default_tag(image)
     return repository(whole) + whole[len(untagged(whole)) :]
 
 
 def _located(name: str) -> tuple[str, str]:
-    """The registry of a name, and the path in it."""
+    """Return the registry of a name, and the path in it."""
     host, slash, path = name.partition("/")
     if not slash or not (set(".:") & set(host) or host == "localhost" or host != host.lower()):
         host, path = DEFAULT_REGISTRY, name
@@ -67,7 +68,7 @@ def _matched(image: str) -> re.Match[str]:
 
 
 def _problem(image: str, match: re.Match[str] | None) -> str:
-    """Why an image's name is not a reference, in upstream's words and order; "" for one that is."""
+    """Return why an image's name is not a reference, in upstream's words and order; "" if it is one."""
     remote = _located(image)[1].partition(":")[0]
     if _IMAGE_ID.fullmatch(image):
         return f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings"
@@ -81,7 +82,7 @@ def _problem(image: str, match: re.Match[str] | None) -> str:
 
 
 def _digest_problem(digest: str) -> str:
-    """Why it is not the digest of an image (upstream: github.com/opencontainers/go-digest)."""
+    """Return why it is not the digest of an image; "" if it is (upstream: github.com/opencontainers/go-digest)."""
     if not _DIGEST.fullmatch(digest):
         return "invalid checksum digest format"
     algorithm, _, encoded = digest.partition(":")
@@ -93,7 +94,7 @@ def _digest_problem(digest: str) -> str:
 
 
 def default_pull_policy(image: str) -> str:
-    """``Always`` for the latest tag, which may move; ``IfNotPresent`` for the rest."""
+    """Return ``Always`` for the latest tag, which may move, and ``IfNotPresent`` otherwise."""
     try:
         tagged = with_default_tag(image)
     except ValueError:
@@ -102,5 +103,5 @@ def default_pull_policy(image: str) -> str:
 
 
 def should_pull(policy: str, *, present: bool) -> bool:
-    """Whether to pull; ``Never`` with an absent image is the caller's to refuse."""
+    """True if the image must be pulled. The caller rejects ``Never`` with an absent image."""
     return policy == "Always" or (policy != "Never" and not present)

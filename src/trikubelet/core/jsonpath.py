@@ -1,11 +1,11 @@
-"""JSONPath templates as kubectl has them: ``{.items[*].metadata.name}``, text around them, and ``{range …}…{end}``.
+"""JSONPath templates like kubectl's: ``{.items[*].metadata.name}``, text around them, and ``{range …}…{end}``.
 
     template ─► parts: text, a path, or a range over a path with parts of its own ─► render(parts, value) ─► text
 
-A path is a row of steps, each of which turns a list of values into another: ``.name`` (dots in names escaped by a
+A path is a sequence of steps, each of which turns a list of values into another: ``.name`` (dots in names escaped by a
 backslash), ``['name']``, ``..name`` (at any depth), ``*``, ``[2]``, ``[-1:]``, ``[a,b]`` and ``[?(@.type=="Ready")]``.
-What is not there is nothing, but for an element that a list is too short for, as with ``kubectl get``. Several values
-stand a blank apart; objects and lists are JSON.
+A missing field yields nothing, but an index beyond a list is an error, like in ``kubectl get``. Several values are
+separated by blanks; objects and lists are JSON.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _BRACKET: Final = re.compile(r"""\[((?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\[[^\
 _FILTER: Final = re.compile(r"\?\(\s*(.+?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?)\s*)?\)", re.DOTALL)
 _SLICE: Final = re.compile(r"(-?\d*):(-?\d*)(?::(\d*))?")
 _RELAXED: Final = re.compile(r"\{\.?([^{}]+)\}|\.?([^{}]+)")
-"""As upstream's get.RelaxedJSONPathExpression."""
+"""Upstream's get.RelaxedJSONPathExpression."""
 _LISTS: Final = (list, tuple)
-"""Records of ours, made into builtins, have tuples."""
+"""Our records, converted to builtins, have tuples."""
 _COMPARE: Final = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -44,16 +44,16 @@ _COMPARE: Final = {
 
 
 class OutOfBounds(Exception):
-    """A list is too short for the element that a template names, or has no such part."""
+    """A list is shorter than a template's index or slice."""
 
 
 class Path(msgspec.Struct, frozen=True):
-    """A row of steps."""
+    """A sequence of steps."""
 
     steps: tuple[Step, ...]
 
     def of(self, value: Any) -> list[Any]:
-        """What it leads to. Raises OutOfBounds."""
+        """Return the values that the path selects. Raises OutOfBounds."""
         found = [value]
         for step in self.steps:
             found = step(found)
@@ -68,7 +68,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 def parse_template(text: str) -> tuple[Part, ...]:
-    """The parts of a template. Raises ValueError saying what cannot be understood."""
+    """Return the parts of a template. Raises ValueError with the part that cannot be parsed."""
     open_ranges: list[tuple[Path, list[Part]]] = []
     parts: list[Part] = []
     place = 0
@@ -93,8 +93,8 @@ def parse_template(text: str) -> tuple[Part, ...]:
 
 
 def parse_relaxed(text: str) -> Path:
-    """The path of an expression that need not have its braces and its leading dot, as kubectl's ``--sort-by`` and
-    ``custom-columns`` take it: ``metadata.name``, ``.metadata.name``, ``{.metadata.name}``. Raises ValueError."""
+    """Return the path of an expression whose braces and leading dot are optional, as kubectl's ``--sort-by`` and
+    ``custom-columns`` accept it: ``metadata.name``, ``.metadata.name``, ``{.metadata.name}``. Raises ValueError."""
     found = _RELAXED.fullmatch(text.strip())
     if found is None:
         forms = "'name1.name2' or '.name1.name2' or '{name1.name2}' or '{.name1.name2}'"
@@ -103,7 +103,7 @@ def parse_relaxed(text: str) -> Path:
 
 
 def render(parts: Sequence[Part], value: Any) -> str:
-    """The template's text about a value of JSON. Raises OutOfBounds."""
+    """Return the template's text for a JSON value. Raises OutOfBounds."""
     return "".join(_rendered(parts, value))
 
 
@@ -129,7 +129,7 @@ def _between(text: str) -> list[Part]:
 
 
 def _literal(quoted: str) -> str:
-    """A quoted text, its escapes resolved."""
+    """Return a quoted text with its escapes resolved."""
     if len(quoted) < 2 or quoted[0] != quoted[-1]:
         raise ValueError(f"{quoted}: a quote without its other half")
     escapes = {"n": "\n", "t": "\t", "r": "\r"}
@@ -137,7 +137,7 @@ def _literal(quoted: str) -> str:
 
 
 def _path(text: str) -> Path:
-    """The steps of a path; a leading ``$`` or ``@`` means where one stands. Raises ValueError."""
+    """Return the steps of a path; a leading ``$`` or ``@`` means the current value. Raises ValueError."""
     steps: list[Step] = []
     rest = text.removeprefix("$").removeprefix("@")
     if rest and rest[0] not in ".[":
@@ -173,7 +173,7 @@ def _bracket(text: str) -> Step:
 
 
 def _operand(text: str) -> Path:
-    """One side of a comparison, as a path: a constant is a path to itself."""
+    """Return one side of a comparison as a path: a constant is a path to itself."""
     if text.startswith(("@", "$", ".")):
         return _path(text)
     try:
@@ -207,7 +207,7 @@ def _indexed(indexes: list[int], values: list[Any]) -> list[Any]:
 
 
 def _element(value: Sequence[Any], index: int) -> Any:
-    place = index if index >= 0 else len(value) + index  # which is what kubectl says of it, too
+    place = index if index >= 0 else len(value) + index  # kubectl reports this one, too
     _require(place, value)
     return value[place]
 
@@ -222,8 +222,8 @@ def _sliced(bounds: slice, values: list[Any]) -> list[Any]:
 
 
 def _part(value: Sequence[Any], bounds: slice) -> Sequence[Any]:
-    """As kubectl has it: of nothing nothing is wrong, wherever it would lie; else its first and its last must be there,
-    bounds the right way round, and the step forward, in this order."""
+    """Return a slice like kubectl: an empty list yields nothing, whatever the bounds; else the first and last element
+    must exist, the bounds must be in order, and the step must be positive, checked in this order."""
     start, end = (place if place is None or place >= 0 else len(value) + place for place in (bounds.start, bounds.stop))
     start, end = start or 0, len(value) if end is None else end
     if start == end:
@@ -254,5 +254,5 @@ def _is_there(path: Path, value: Any) -> bool:
 def _holds(left: list[Any], compare: str, right: list[Any]) -> bool:
     try:
         return any(_COMPARE[compare](one, other) for one in left for other in right)
-    except TypeError:  # a text and a number have no order
+    except TypeError:  # a text and a number cannot be compared
         return False

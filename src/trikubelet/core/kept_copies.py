@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 COPIES_MAX: Final = 5
 """Versions of one manifest that are kept."""
 APPLIED_COPIES_MAX: Final = 100
-"""Copies in one directory, before those that ``apply`` wrote are removed, the oldest first. Manifests whose names are
-used only once would fill the directory otherwise."""
+"""Copies in one directory before those that ``apply`` wrote are removed, oldest first. Otherwise manifests whose names
+are used only once would fill the directory."""
 
 _COPY: Final = re.compile(r"\.(?P<manifest>.+)\.deleted(?:\.(?P<number>[1-9][0-9]{0,8}))?", re.DOTALL)
 
@@ -34,27 +34,27 @@ class Copy(NamedTuple):
 
 
 def copy_named(name: str) -> Copy | None:
-    """The copy that has this file name, or None if the name is not that of a copy."""
+    """Return the copy that has this file name; None if the name is not that of a copy."""
     found = _COPY.fullmatch(name)
     return None if found is None else Copy(name, found["manifest"], int(found["number"] or 1))
 
 
 def copies_in(names: Iterable[str]) -> list[Copy]:
-    """The copies among the names of a directory, in the order of their numbers."""
+    """Return the copies among the names of a directory, in the order of their numbers."""
     return sorted(filter(None, map(copy_named, names)), key=lambda copy: copy.number)
 
 
 def next_copy(manifest: str, names: Iterable[str]) -> str:
-    """The name of the next copy of a manifest."""
+    """Return the name of the next copy of a manifest."""
     last = max((copy.number for copy in copies_in(names) if copy.manifest == manifest), default=0)
     return f".{manifest}.deleted" + (f".{last + 1}" if last else "")
 
 
 def surplus(copies: Sequence[Copy], applied: Collection[str]) -> list[Copy]:
-    """Those of one manifest's copies, oldest first, that are removed. ``applied``: the names of those that ``apply``
-    wrote, which are removed first: a file that was written by hand may be the only one of its content."""
+    """Return those of one manifest's copies, oldest first, that are removed. ``applied``: the names of those that
+    ``apply`` wrote; they are removed first, because a file written by hand may be the only one of its content."""
     due = len(copies) - COPIES_MAX
     if due <= 0:
         return []
-    older = copies[:-1]  # the newest one was just announced to the user
+    older = copies[:-1]  # the newest one's name was just printed
     return sorted(older, key=lambda copy: copy.name not in applied)[:due]

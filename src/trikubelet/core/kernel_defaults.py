@@ -1,8 +1,8 @@
-"""How a node's kernel should be set, and what ``protectKernelDefaults`` says where it is not.
+"""The kernel settings that a node needs, and the faults that ``protectKernelDefaults`` reports where they differ.
 
-The values are upstream's (upstream-behaviour.md, "Kernel tunables"). It sets them itself unless it is to protect what
-it finds. Here they are never set: they are the whole machine's, and an operator's to choose. So the doctor
-reports those that differ, and where they are protected the node does not start on another kernel than was meant.
+The values are upstream's (upstream-behaviour.md, "Kernel tunables"). Upstream sets them itself unless
+protectKernelDefaults is set. This agent never sets them, because they concern the whole machine and are the operator's
+choice. The doctor reports those that differ; with protectKernelDefaults the node does not start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KERNEL_DEFAULTS: Final[Mapping[str, int]] = {
 
 
 def kernel_faults(values: Mapping[str, int | None]) -> Sequence[str]:
-    """What differs, and what to do, a line for each. ``values``: what the kernel has; None where it does not say."""
+    """Return a line for each setting that differs, with its remedy. ``values``: the kernel's; None if unreadable."""
     faults = []
     for name, wanted in KERNEL_DEFAULTS.items():
         value = values.get(name)

@@ -1,4 +1,4 @@
-"""Which logins fit an image: docker's configuration files read, and the places they name compared with a repository.
+"""Finds the logins for an image: reads docker's configuration files and matches their places with a repository.
 
     Secrets · config.json · plugins ─► {place: login} ─► fitting(…, "registry/path") ─► logins to try, in order
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 _SCHEME: Final = re.compile(r"^https?://")
 _VERSION: Final = re.compile(r"^/v[12](?=/)")
-"""Of the API that was logged in to: the default registry's place is ``https://index.docker.io/v1/``."""
+"""The API version in the URL of a login: the default registry's place is ``https://index.docker.io/v1/``."""
 _PLACE: Final = re.compile(r"(?P<host>\[[^\]/]*\]|[^:/]*)(?::(?P<port>[^/]*))?(?P<path>/.*)?", re.DOTALL)
 _DEFAULT_PLACE: Final = f"index.{DEFAULT_REGISTRY}"
 
@@ -52,12 +52,12 @@ class _Place(NamedTuple):
 
 
 def config_json_logins(text: bytes) -> dict[str, Login]:
-    """The logins in a ``config.json``, by place. Raises ValueError, which quotes nothing of the text."""
+    """Return the logins in a ``config.json``, by place. Raises ValueError, which quotes nothing of the text."""
     return _logins(_decoded(text, _Config).auths)
 
 
 def dockercfg_logins(text: bytes) -> dict[str, Login]:
-    """The logins in a ``.dockercfg``, the older form. Raises ValueError, which quotes nothing of the text."""
+    """Return the logins in a ``.dockercfg``, the older form. Raises ValueError, which quotes nothing of the text."""
     return _logins(_decoded(text, dict[str, _Entry]))
 
 
@@ -68,7 +68,7 @@ _SECRETS: Final = {
 
 
 def secret_logins(secret: Secret) -> dict[str, Login]:
-    """The logins in a Secret, by place. Raises ValueError for one that has none to read."""
+    """Return the logins in a Secret, by place. Raises ValueError for an unsuitable or unreadable one."""
     if secret.type not in _SECRETS:
         raise ValueError(f"it is of type {secret.type or 'Opaque'}, not {' or '.join(_SECRETS)}")
     key, read = _SECRETS[secret.type]
@@ -83,7 +83,7 @@ def secret_logins(secret: Secret) -> dict[str, Login]:
 
 
 def fitting(logins: Iterable[tuple[str, T]], repository: str) -> list[T]:
-    """What belongs to the places that ``repository`` (``core.image_names``) lies in, what to try first at the front."""
+    """Return the logins of the places that contain ``repository`` (``core.image_names``), in the order to try them."""
     ordered = sorted(((_known_as(place), held) for place, held in logins), key=lambda one: one[0], reverse=True)
     found = [held for place, held in ordered if covers(place, repository)]
     if not found and repository.startswith(f"{DEFAULT_REGISTRY}/"):
@@ -92,7 +92,7 @@ def fitting(logins: Iterable[tuple[str, T]], repository: str) -> list[T]:
 
 
 def covers(place: str, repository: str) -> bool:
-    """Whether a repository lies in a place. Only the host may have wildcards, each for one label or a part of one."""
+    """True if a place contains a repository. Only the host may have wildcards, each for one label or a part of one."""
     pattern, target = _split(_SCHEME.sub("", place)), _split(repository)
     labels, wanted = pattern.host.split("."), target.host.split(".")
     return (
@@ -104,7 +104,7 @@ def covers(place: str, repository: str) -> bool:
 
 
 def _known_as(place: str) -> str:
-    """A place as a configuration file names it, without what is not compared."""
+    """Return a place from a configuration file without the parts that are not compared."""
     host, slash, path = _SCHEME.sub("", place).partition("/")
     return f"{host}{_VERSION.sub('', slash + path)}".removesuffix("/")
 
@@ -126,7 +126,7 @@ def _decoded(text: bytes, type_: type[T]) -> T:
 
 def _logins(entries: Mapping[str, _Entry]) -> dict[str, Login]:
     found = {place: _login(place, entry) for place, entry in entries.items()}
-    # An entry without both is what docker leaves of a login that it keeps elsewhere.
+    # An entry without both is docker's placeholder for a login that is stored elsewhere.
     return {place: login for place, login in found.items() if login.username or login.password}
 
 

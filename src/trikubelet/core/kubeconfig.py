@@ -1,12 +1,12 @@
-"""Reads a kubeconfig: what its current context means, or everything that is wrong with it.
+"""Reads a kubeconfig: returns the access of its current context, or all faults in it.
 
     text ─► document ─► model.kubeconfig's records ─► current context ─► its cluster, its user ─► ClusterAccess
 
-What has the wrong shape is a fault wherever it stands; what makes no sense is one only in the cluster and user that are
-used. A field nobody knows is a warning and no fault: such files are written by many tools, each with fields of its own,
-and kubectl reads them all. No value of a secret is ever shown.
+A value of the wrong shape is a fault anywhere; a value that makes no sense is a fault only in the cluster and user that
+are used. An unknown field is a warning and no fault: many tools write such files, each with fields of its own, and
+kubectl reads them all. The value of a secret is never shown.
 
-Nothing is read from disk here. ``write_kubeconfig`` is the way back, for who is to ask with what this node has made.
+Nothing is read from disk here. ``write_kubeconfig`` is the inverse, for clients that use credentials of this node's.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _DELICATE: Final = ("users", "clusters")
-"""Where values are secrets, or may well be: credentials, what a plugin is given, URLs."""
+"""Sections whose values are secrets, or may be: credentials, parameters of plugins, URLs."""
 _EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
 _PEM: Final = b"-----BEGIN "
 _NAMED: Final = {"clusters": "cluster", "users": "user", "contexts": "context"}
@@ -62,7 +62,7 @@ Named = TypeVar("Named", NamedCluster, NamedUser, NamedContext)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a text said. ``access`` is None exactly when there are faults; ``warnings`` are worth a line in the log."""
+    """The result of reading. ``access`` is None exactly when there are faults; ``warnings`` are worth a log line."""
 
     access: ClusterAccess | None
     faults: tuple[Fault, ...]
@@ -82,7 +82,7 @@ def read_kubeconfig(text: bytes, source: str) -> Reading:
     faults += [_discreet(fault) for fault in examined.faults if fault.problem != UNKNOWN_FIELD]
     meaning = _Meaning(document, examined.value)
     access = meaning.access()
-    # Of a field with the wrong shape the meaning is not known either; it has been faulted once.
+    # A field with the wrong shape has no meaning to check; it has its fault already.
     known = {place_of(fault.path) for fault in faults}
     faults += [fault for fault in meaning.faults if place_of(fault.path) not in known]
     faults.sort(key=lambda fault: fault.line or 0)
@@ -90,8 +90,8 @@ def read_kubeconfig(text: bytes, source: str) -> Reading:
 
 
 def write_kubeconfig(server: Server, proof: KeyPair | Token) -> bytes:
-    """The text of a kubeconfig for one server and one user, with a certificate or a token. Certificates are written as
-    they were given: as data, or as a file's absolute path."""
+    """Return the text of a kubeconfig for one server and one user, with a certificate or a token. Certificates are
+    written as given: as data, or as a file's absolute path."""
     if isinstance(proof, Token):
         user: dict[str, object] = {"token": proof.text}
     else:
@@ -117,7 +117,7 @@ def write_kubeconfig(server: Server, proof: KeyPair | Token) -> bytes:
         ],
         "current-context": "default-context",
     }
-    # JSON is YAML, and there is one way to write it.
+    # JSON is YAML, and has one way to write each value.
     return msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n"
 
 
@@ -128,7 +128,7 @@ def _material(name: str, material: Material | None) -> dict[str, object]:
 
 
 def _discreet(fault: Fault) -> Fault:
-    """The fault without the value of a secret in it."""
+    """Return the fault without the value of a secret in it."""
     shown, must_be, wanted = fault.problem.rpartition(": must be ")
     if not must_be or not fault.path.startswith(_DELICATE):
         return fault
@@ -136,7 +136,7 @@ def _discreet(fault: Fault) -> Fault:
 
 
 class _Meaning:
-    """Goes from the current context to what it means, and notes what is in the way."""
+    """Resolves the current context, and collects the faults."""
 
     def __init__(self, document: Document, config: Kubeconfig) -> None:
         self._document = document
@@ -146,7 +146,7 @@ class _Meaning:
         self.warnings: list[Fault] = []
 
     def access(self) -> ClusterAccess:
-        """What the file means. Good for nothing when there are faults."""
+        """Return the access that the file describes. It is invalid when there are faults."""
         config = self._config
         if config.kind != "Config":
             self._fault(unsupported("kind", config.kind, ("Config",)))
@@ -190,7 +190,7 @@ class _Meaning:
     def _find(
         self, member: str, entries: Sequence[Named], name: str, path: str, *, optional: bool = False
     ) -> tuple[str, Named | None]:
-        """The entry of that name and its path."""
+        """Return the entry of that name, and its path."""
         known = [entry.name for entry in entries]
         if not name:
             if not optional:
@@ -210,11 +210,11 @@ class _Meaning:
         at_server = member_path(path, "server")
         self._url(at_server, cluster.server, ("https", "http"))
         if "@" in cluster.server:
-            # It would be nobody's proof, and in every message about the server.
+            # The client does not use it as a credential, and it would appear in every message about the server.
             remedy = "write username and password of the user instead"
             self._fault(Problem(at_server, "Forbidden: a user or password in the URL (it is not shown)", remedy))
         if cluster.server.startswith("http:"):
-            problem = "whoever is on the way reads what is sent and received, and no client certificate is shown"
+            problem = "traffic is not encrypted and can be read on the network; no client certificate is presented"
             self._warn(at_server, problem, "write https://")
         if cluster.proxy_url:
             self._url(member_path(path, "proxy-url"), cluster.proxy_url, ("http", "https"))
@@ -225,7 +225,7 @@ class _Meaning:
         if cluster.insecure_skip_tls_verify and ca is not None:
             self._fault(Problem(insecure, "Forbidden: a certificate authority is given too", "remove one of the two"))
         elif cluster.insecure_skip_tls_verify:
-            problem = "whoever answers at the server's address is believed, and shown this node's credentials"
+            problem = "any server at this address is trusted, and receives this node's credentials"
             self._warn(insecure, problem, "give certificate-authority-data instead")
         if cluster.tls_server_name and (problem := host_problem(cluster.tls_server_name)):
             self._fault(invalid(member_path(path, "tls-server-name"), cluster.tls_server_name, problem))
@@ -272,7 +272,7 @@ class _Meaning:
         return File(self._file(member_path(path, name), file)) if file else None
 
     def _file(self, at: str, path: str) -> str:
-        """A file's path; ``at`` is where it is named."""
+        """Return a file's path; ``at``: the field that names it."""
         if "\0" in path:
             self._fault(invalid(at, path, "must be the path of a file, and no path has a NUL in it"))
         return self._absolute(path)
@@ -302,7 +302,7 @@ class _Meaning:
             )
         proofs: dict[str, Proof] = {}
         if user.token_file:
-            # As upstream: the file is what counts, the token what there is until it can be read.
+            # Like upstream: the file counts, and the token is used until the file can be read.
             proofs["tokenFile"] = TokenFile(
                 self._file(member_path(path, "tokenFile"), user.token_file), user.token.strip()
             )
@@ -328,7 +328,7 @@ class _Meaning:
             self._fault(Problem(at, "Forbidden: the plugin wants a terminal, and a node agent has none", "say Never"))
         elif not plugin.interactive_mode and plugin.api_version == EXEC_VERSIONS[0]:
             self._fault(replace(required(at), remedy="write Never, or IfAvailable"))
-        # As upstream: a bare name is looked for in PATH, anything with a slash from the file's directory.
+        # Like upstream: a bare name is searched in PATH; a path with a slash is relative to the kubeconfig's directory.
         command = self._file(member_path(path, "command"), plugin.command) if "/" in plugin.command else plugin.command
         return ExecPlugin(
             plugin.api_version,
@@ -350,7 +350,7 @@ class _Meaning:
 
 
 def _exec_extension(extensions: Any) -> object:
-    """What a cluster has to say to plugins, or None."""
+    """Return a cluster's configuration for plugins; None if there is none."""
     entries = extensions if isinstance(extensions, list) else []
     for entry in entries:
         if isinstance(entry, dict) and entry.get("name") == _EXEC_EXTENSION:

@@ -14,13 +14,13 @@
 A pod that ends because the agent stops goes from Terminating to Finished: the next agent runs it again, so its volumes
 stay, as after a reboot of the machine.
 
-Starting has not asked the runtime for anything. Syncing brings the pod to where it should be. Terminating stops
+Starting has not asked the runtime for anything. Syncing brings the pod to its desired state. Terminating stops
 containers. Terminated has no running container and cleans up. Finished is forgotten by its owner. A worker begins in
-any of the first four (``pods/workers.py`` says which). No arrow leads back: a pod that began to stop never runs again
-under the same worker, and a finished worker starts nothing, whatever is asked of it (upstream: pod_workers.go).
+any of the first four (``pods/workers.py`` chooses). No arrow leads back: a pod that began to stop never runs again
+under the same worker, and a finished worker ignores all requests (upstream: pod_workers.go).
 
-The shell (``pods/worker.py``) holds the state, calls these functions synchronously and does what the returned step
-says. Nothing here knows time or tasks.
+The shell (``pods/worker.py``) holds the state, calls these functions synchronously and carries out the returned step.
+Nothing here depends on time or tasks.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ class StopReason(Enum):
 NODE_REASONS: Final = frozenset({StopReason.DISRUPTED, StopReason.SHUT_DOWN})
 """The reasons for which the node ends a pod that is still wanted."""
 _CONTINUED: Final = frozenset({StopReason.SHUT_DOWN, StopReason.AGENT_STOPS})
-"""The reasons after which another agent goes on with the pod: it reads from the dead containers how they ended."""
+"""The reasons after which the next agent continues the pod: it reads how the containers ended from the runtime."""
 
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """Known, and nothing was asked of the runtime yet."""
+    """Known; nothing was requested from the runtime yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Syncing:
-    """Something of it may exist: a sync was begun, or an earlier agent may have made some."""
+    """Parts of it may exist: a sync was begun, or an earlier agent may have created some."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terminating:
-    """Its containers are being stopped. ``restart``: the same UID was asked for again meanwhile; ``deleted``: its
-    source does not have it any more, so its content may go."""
+    """Its containers are being stopped. ``restart``: a pod of the same UID was added again meanwhile; ``deleted``: its
+    source no longer has it, so its content may be removed."""
 
     grace_seconds: int
     reason: StopReason
@@ -75,7 +75,7 @@ class Terminating:
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """Nothing of it runs; what it left on the node is being cleaned up."""
+    """Nothing of it runs; its leftovers on the node are being cleaned up."""
 
     reason: StopReason
     deleted: bool = False
@@ -84,8 +84,8 @@ class Terminated:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Nothing is left to do. ``reason`` and ``deleted`` as before; ``restart``: the same UID is wanted again, by a
-    new worker."""
+    """Nothing is left to do. ``reason`` and ``deleted`` as before; ``restart``: the same UID is wanted again, by a new
+    worker."""
 
     reason: StopReason
     deleted: bool = False
@@ -97,14 +97,14 @@ State = Starting | Syncing | Terminating | Terminated | Finished
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """The pod is wanted as its newest configuration says. ``create``: its source just brought it (again)."""
+    """The pod must match its newest configuration. ``create``: its source just added it (again)."""
 
     create: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The pod must end. ``grace_override`` in seconds, or None for what the pod says."""
+    """The pod must end. ``grace_override`` in seconds, or None for the pod's own grace period."""
 
     reason: StopReason
     grace_override: int | None = None
@@ -114,17 +114,17 @@ Request = Sync | Stop
 
 
 class Outcome(Enum):
-    """How a sync of the shell ended."""
+    """The result of a sync in the shell."""
 
-    AGAIN = "something was done, which will show; the sync is to be repeated when it does"
-    AT_ONCE = "something was done which wakes nobody; the sync is to be repeated at once"
-    IDLE = "nothing was to be done; the sync is to be repeated later"
+    AGAIN = "something was done whose result will be observed; the sync is repeated when it is"
+    AT_ONCE = "something was done that wakes no worker; the sync is repeated at once"
+    IDLE = "nothing needed to be done; the sync is repeated later"
     DONE = "this state's work is done"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a request led to. ``interrupt``: give up the sync under way; ``wake``: begin one."""
+    """The result of folding a request. ``interrupt``: cancel the sync under way; ``wake``: begin one."""
 
     state: State
     interrupt: bool = False
@@ -133,20 +133,20 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Graces:
-    """What the pod itself says about grace, in seconds: its spec, and its deletion if one was asked for."""
+    """The pod's own grace periods in seconds: its spec's, and its deletion's if it is being deleted."""
 
     spec: int | None = None
     deletion: int | None = None
 
 
 def spec_grace(seconds: int | None) -> int:
-    """The grace of a pod whose spec has this ``terminationGracePeriodSeconds``: the default where it has none."""
+    """Return the grace of a pod whose spec has this ``terminationGracePeriodSeconds``; the default for None."""
     return GRACE_SECONDS_DEFAULT if seconds is None else seconds
 
 
 def effective_grace(existing: int | None, graces: Graces, override: int | None) -> int:
-    """The grace to stop with: the least of what is in force, asked for by the deletion, or given by the killer;
-    the spec's when none of these is set. Never below one second."""
+    """Return the grace to stop with: the least of the one in force, the deletion's and the override; the spec's if none
+    of these is set. Never below one second."""
     asked = [seconds for seconds in (existing, graces.deletion, override) if seconds is not None]
     if asked:
         return max(GRACE_SECONDS_MIN, min(asked))
@@ -168,7 +168,7 @@ def _on_sync(state: State, *, create: bool) -> Step:
             return Step(state, wake=True)
         case Terminating() | Terminated() | Finished():
             if create and state.deleted:
-                # Came back under the same UID: this instance ends first, then its owner starts a new worker.
+                # It came back under the same UID: this instance ends first, then its owner starts a new worker.
                 return Step(replace(state, restart=True))
             return Step(state)
 
@@ -188,7 +188,7 @@ def _on_stop(state: State, stop: Stop, graces: Graces) -> Step:
             grace = effective_grace(state.grace_seconds, graces, stop.grace_override)
             shrank = grace < state.grace_seconds
             deleted = state.deleted or gone
-            # Removed or deleted again after it had come back: the newest wish counts.
+            # It was removed or deleted again after it had come back: the newest request counts.
             restart = state.restart and not (gone or stop.reason is StopReason.DELETED)
             stopping = replace(state, grace_seconds=grace, deleted=deleted, restart=restart)
             return Step(stopping, interrupt=shrank, wake=shrank)
@@ -199,13 +199,13 @@ def _on_stop(state: State, stop: Stop, graces: Graces) -> Step:
 
 
 def on_begin(state: State) -> State:
-    """A sync begins: what it is about to do counts as begun even if it is interrupted at once."""
+    """Record that a sync begins. Its work counts as begun even if it is interrupted at once."""
     return Syncing() if isinstance(state, Starting) else state
 
 
 def on_outcome(state: State, outcome: Outcome, graces: Graces) -> State:
-    """A sync ended. Only the state it was made for may advance: the shell calls this with the state as it is now,
-    and skips it when a request interrupted the sync."""
+    """Record that a sync ended. Only the state that it was made for may advance: the shell passes the present state,
+    and skips the call when a request interrupted the sync."""
     if outcome in (Outcome.AGAIN, Outcome.AT_ONCE, Outcome.IDLE):
         return state
     match state:
@@ -225,31 +225,31 @@ PATIENCE_SECONDS_MIN = 10.0
 
 
 def patience_seconds(state: State) -> float:
-    """How long whoever waits for a pod to be over waits for one in this state: half its grace beyond it, and ten
-    seconds at least (upstream: killPodNow). Not at all for one that is about to be over, or does not end."""
+    """Return how long to wait for a pod in this state to end: 1.5 times its grace, and ten seconds at least (upstream:
+    killPodNow). 0 for one whose containers have stopped, or that is not ending."""
     return max(1.5 * state.grace_seconds, PATIENCE_SECONDS_MIN) if isinstance(state, Terminating) else 0.0
 
 
-# The predicates other loops decide by. ``state`` is None for a UID without a worker; ``synced`` says whether the
-# workers were ever compared with the full set of desired pods, before which nothing unknown may be touched.
+# The predicates of other loops. ``state`` is None for a UID without a worker; ``synced`` is true once the workers were
+# compared with the full set of desired pods. Until then nothing unknown may be touched.
 
 
 def could_have_running_containers(state: State | None, *, synced: bool) -> bool:
-    """Whether a container of this pod may run now."""
+    """True if a container of this pod may run now."""
     if state is None:
         return not synced
     return not isinstance(state, Terminated | Finished)
 
 
 def is_termination_requested(state: State | None) -> bool:
-    """Whether the pod began to stop."""
+    """True if the pod began to stop."""
     return state is not None and not isinstance(state, Starting | Syncing)
 
 
 def has_ended(state: State | None, *, synced: bool) -> bool:
-    """Whether no container of the pod will be started again, so that its dead containers have no use (upstream:
-    ShouldPodRuntimeBeRemoved). After a shutdown of the machine, or a stop of the agent that took them along, the next
-    agent counts their restarts and reads their exit codes, so they have one until the pod is removed from its
+    """True if no container of the pod will be started again, so that its dead containers are useless (upstream:
+    ShouldPodRuntimeBeRemoved). After a shutdown of the machine, or a stop of the agent with its containers, the next
+    agent counts their restarts and reads their exit codes, so they are kept until the pod is removed from its
     source."""
     if isinstance(state, Terminated | Finished):
         return state.deleted or state.reason not in _CONTINUED
@@ -257,8 +257,8 @@ def has_ended(state: State | None, *, synced: bool) -> bool:
 
 
 def should_content_be_removed(state: State | None, *, synced: bool) -> bool:
-    """Whether the pod's containers, logs and directories may go. Those of an evicted or preempted pod go at once: the
-    node is short of what they hold. Those of a pod that was shut down stay: the next boot goes on from them."""
+    """True if the pod's containers, logs and directories may be removed. Those of an evicted or preempted pod go at
+    once, because the node is short of resources. Those of a pod that was shut down stay for the next boot."""
     match state:
         case None:
             return synced

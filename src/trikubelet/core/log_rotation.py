@@ -1,12 +1,12 @@
-"""How the files of a container's log are called, and which are removed, renamed and compressed when it is rotated.
+"""Plans the rotation of a container's log: which of its files are removed, renamed and compressed.
 
     0.log                          being written
-    0.log.20261121-070102          rotated away; the newest of these is kept plain, for whoever still reads it
+    0.log.20261121-070102          rotated; the newest of these is kept uncompressed for its present readers
     0.log.20261120-190233.gz       older, compressed
-    0.log.20261120-190233.tmp      being compressed, or left by a process that ended amid that
+    0.log.20261120-190233.tmp      being compressed, or left by an interrupted compression
 
-A *part* is what stands behind ``0.log.``. The names are upstream's (container_log_manager.go), so collectors of logs
-know them. ``node.log_rotation`` carries out what is decided here, ``server.log_files`` reads the parts.
+A *part* is the ending after ``0.log.``. The names are upstream's (container_log_manager.go), so log collectors know
+them. ``node.log_rotation`` carries out the plan, ``server.log_files`` reads the parts.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 FLOOD_SECONDS: Final = 1.0
-"""Between two looks at a log that grows fast. The name of a part is a second, so there can be no more of them."""
+"""The time between two checks of a log that grows fast. Part names have seconds, so parts cannot be made faster."""
 FLOOD_BYTES: Final = 16 * 1024 * 1024
-"""Something fills the disk if so many bytes less are free than one second before."""
+"""The loss of free space within one second that means that something is filling the disk."""
 FAST_LOGS_MAX: Final = 16
-"""So many logs are looked at each second, those that grow fastest; the others when all are."""
+"""The number of logs that are checked each second, the fastest-growing first; the others are checked with all."""
 
 
 @dataclass(frozen=True, slots=True)
 class RotationRules:
-    """When logs are rotated. A log of ``size_bytes`` or more is; ``files_max`` counts the one being written and is 2 at
-    least; ``workers_max`` logs are rotated at the same time. Upstream's names are containerLogMaxSize, …MaxFiles,
+    """When logs are rotated. A log of ``size_bytes`` or more is; ``files_max`` includes the one being written and is at
+    least 2; ``workers_max`` logs are rotated at the same time. Upstream's names are containerLogMaxSize, …MaxFiles,
     …MaxWorkers and containerLogMonitorInterval, and the defaults are upstream's. ``flood_seconds``: how often the disk,
-    and each log that grows fast, is looked at meanwhile; 0 for never."""
+    and each log that grows fast, is checked in between; 0 for never."""
 
     size_bytes: int = 10 * 1024 * 1024
     files_max: int = 5
@@ -51,7 +51,7 @@ class RotationRules:
 
     @property
     def step_seconds(self) -> float:
-        """The seconds from one look, at all logs or at some, to the next."""
+        """The seconds from one check, of all logs or of some, to the next."""
         return min(self.flood_seconds or self.period_seconds, self.period_seconds)
 
 
@@ -65,7 +65,8 @@ class SizeAt:
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """What is to be done, in this order: ``remove`` these parts, rename the log to ``part``, ``compress`` these."""
+    """The steps of a rotation, in this order: ``remove`` these parts, rename the log to ``part``, ``compress``
+    these."""
 
     remove: tuple[str, ...]
     part: str
@@ -73,24 +74,24 @@ class Rotation:
 
 
 def stem(part: str) -> str:
-    """What a part is called whether or not it is compressed. Takes paths, too."""
+    """Return a part's name without the ending of a compressed one. Takes paths, too."""
     return part.removesuffix(PACKED)
 
 
 def is_part(name: str) -> bool:
-    """Whether that, behind a log's own name, is part of the log, finished or not. Other files stand there by somebody
-    else's will."""
+    """True if this ending, after a log's own name, is part of the log, finished or not. Other files belong to other
+    programs."""
     return _time_of(name) is not None
 
 
 def is_finished(name: str) -> bool:
-    """Whether it is part of the log and can be read."""
+    """True if it is part of the log and can be read."""
     return is_part(name) and not name.endswith(UNFINISHED)
 
 
 def growth_per_second(before: SizeAt | None, now: SizeAt, rules: RotationRules) -> float:
-    """The bytes by which a log grows in a second. One that is smaller than before was rotated meanwhile; one that is
-    seen for the first time was written since all logs were looked at."""
+    """Return the bytes by which a log grows in a second. A log that shrank was rotated meanwhile; one that is new was
+    written since all logs were last checked."""
     if before is None:
         return now.size_bytes / rules.period_seconds
     grown = now.size_bytes - before.size_bytes if now.size_bytes >= before.size_bytes else now.size_bytes
@@ -98,7 +99,8 @@ def growth_per_second(before: SizeAt | None, now: SizeAt, rules: RotationRules) 
 
 
 def fast_logs(growth: Mapping[str, float], rules: RotationRules) -> frozenset[str]:
-    """The logs that would exceed their limit by far before all logs are looked at again."""
+    """Return the logs that would far exceed their limit before all logs are checked again, at most
+    ``FAST_LOGS_MAX``."""
     fast = [id_ for id_, per_second in growth.items() if per_second * rules.period_seconds >= rules.size_bytes]
     return frozenset(sorted(fast, key=lambda id_: -growth[id_])[:FAST_LOGS_MAX])
 
@@ -109,9 +111,9 @@ def is_filling(before: SizeAt | None, now: SizeAt) -> bool:
 
 
 def beyond_room(plain: Mapping[str, int], log_bytes: int, rules: RotationRules) -> frozenset[str]:
-    """The parts that go, although there may be more files: the oldest of the ``plain`` ones, by their sizes, that do
-    not fit into twice what all files of a log may have, next to the ``log_bytes`` of the newest. A log that is written
-    faster than it can be compressed would fill the disk with them."""
+    """Return the parts to remove although ``files_max`` would allow them: the oldest of the ``plain`` ones, by their
+    sizes, that do not fit into twice the size of all files of a log, next to the ``log_bytes`` of the newest. Otherwise
+    a log that is written faster than it can be compressed would fill the disk."""
     room, gone = 2 * rules.size_bytes * rules.files_max - log_bytes, set[str]()
     for part in sorted(plain, reverse=True):
         room -= plain[part]
@@ -123,22 +125,21 @@ def beyond_room(plain: Mapping[str, int], log_bytes: int, rules: RotationRules) 
 def plan(
     found: Collection[str], files_max: int, now_ns: int, busy: str = "", gone: Collection[str] = frozenset()
 ) -> Rotation:
-    """What becomes of the parts ``found`` and of the file being written, so that no more than ``files_max`` files are
-    left, with the new one. The oldest go, and those of ``gone``; so does what was not finished, or is compressed
-    already. ``busy``: the part
-    that a thread compresses meanwhile, if any. Whatever stands of it counts as that one part, which may go as others
-    do, in either form; its unfinished file is the thread's own."""
+    """Plan the rotation of the parts ``found`` and of the file being written, so that no more than ``files_max`` files
+    are left, including the new one. The oldest are removed, and those of ``gone``, and leftovers of interrupted
+    compressions. ``busy``: the part that a thread is compressing, if any. All its files count as that one part, which
+    may be removed like others, in either form; its unfinished file belongs to the thread."""
     forms = {busy, f"{busy}{PACKED}", f"{busy}{UNFINISHED}"} if busy else set()
     parts = [name for name in found if is_part(name) and name not in forms]
     if busy:
         parts.append(busy)
     finished = sorted(name for name in parts if name not in _left_over(parts))
-    # Two are yet to come: the file being written becomes a part, and the runtime opens a new one.
+    # Two more will follow: the file being written becomes a part, and the runtime opens a new one.
     oldest = finished[: max(0, len(finished) - (files_max - 2))]
     excess = [name for name in finished if name in oldest or name in gone]
     kept = [name for name in finished if name not in excess]
     return Rotation(
-        # Plain first: a thread that misses the plain file takes the compressed one away itself.
+        # Plain first: a thread that finds the plain file missing removes the compressed one itself.
         remove=(*sorted(_left_over(parts)), *excess, *(f"{name}{PACKED}" for name in excess if name == busy)),
         part=_name_after(parts, now_ns),
         compress=tuple(name for name in kept if not name.endswith(PACKED) and name != busy),
@@ -146,14 +147,15 @@ def plan(
 
 
 def _left_over(parts: Collection[str]) -> frozenset[str]:
-    """What a rotation that was cut short has left: a file gets the ending of a compressed one when it is whole."""
+    """Return the leftovers of an interrupted rotation: a file gets the ending of a compressed one when it is
+    complete."""
     return frozenset(name for name in parts if name.endswith(UNFINISHED) or f"{name}{PACKED}" in parts)
 
 
 def _name_after(parts: Collection[str], now_ns: int) -> str:
-    """The time in UTC; or, since the order of the names is that of the lines, the second after the newest part where a
-    clock was set back. After the last second that a name can say, which no clock has named, comes the first one from
-    now on that is free: out of order, but no part takes another's name."""
+    """Return the present time in UTC as the new part's name. If a clock was set back, it is the second after the newest
+    part, because the order of the names is that of the lines. At the last second that a name can express, it is the
+    first free one from now on: out of order, but unique."""
     now = datetime.fromtimestamp(now_ns // 10**9, UTC)
     times = {time for name in parts if (time := _time_of(name)) is not None}
     after = max([now, *(time + _SECOND for time in times)])
@@ -165,7 +167,7 @@ def _name_after(parts: Collection[str], now_ns: int) -> str:
 
 
 def _time_of(name: str) -> datetime | None:
-    """When a part was rotated away; None for what is none."""
+    """Return when a part was rotated; None for other names."""
     match = _PART.fullmatch(name)
     if match is None:
         return None

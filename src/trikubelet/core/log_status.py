@@ -1,6 +1,6 @@
-"""Whether a container has a log to show, judged by its pod's status, and if not, why: the texts kubectl's users know.
+"""Judges by a pod's status if a container has a log to show, and if not, why.
 
-The API server passes on what the node says, so these sentences are what ``kubectl logs`` prints. They are upstream's.
+The API server passes the node's texts on, so ``kubectl logs`` prints these. They are upstream's.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _OF_REASONS: Final = {
 
 
 def has_container(pod: k8s.Pod, container: str) -> bool:
-    """Whether the pod's spec has a container of that name, of whatever kind."""
+    """True if the pod's spec has a container of that name, of any kind."""
     return any(one.name == container for one in with_ephemeral(pod))
 
 
 def why_no_log(pod: k8s.Pod, container: str, *, previous: bool) -> str | None:
-    """Why the container's newest run, or the one before, has no log; None when it should have one."""
+    """Return why the container's newest run, or the one before, has no log; None if it should have one."""
     where = f'"{container}" in pod "{pod.metadata.name}"'
     status = _status(pod, container)
     if status is None:

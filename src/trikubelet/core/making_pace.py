@@ -1,9 +1,9 @@
-"""How soon one thing may be made again: a pod's sandbox, or a container of which nobody ever sees an end.
+"""The back-off for creating a thing again that vanishes: a pod's sandbox, or a container whose end is never observed.
 
-What is made and is not there a moment later would else be made at once, for ever, as fast as the runtime answers: its
-death is news, and news ends every wait of a pod worker. The first two come without a pause, for anything may die once;
-after that each pause is twice as long as the one before. Who makes nothing for a while begins again. Upstream's pace is
-that of its relist, once a second.
+Without it, a thing that is gone a moment after its creation would be created again and again, as fast as the runtime
+answers: its death is an event, and events wake the pod's worker. The first two creations come without a pause, because
+anything may die once; then each pause is twice the last. After a while without a creation, it begins anew. Upstream's
+pace is that of its relist, once a second.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Final
 
 FIRST_SECONDS: Final = 1.0
 SECONDS_MAX: Final = 10.0
-"""As a failed sync is repeated."""
+"""The maximum, as for a failed sync."""
 REMEMBERED_SECONDS: Final = 2 * SECONDS_MAX
-"""What lasted for so long is a success, whatever became of it then."""
+"""A thing that lasted this long counts as a success, even if it vanished later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """When something was last made, and how long the next one waits from then on; both in seconds."""
+    """When the thing was last created, and the pause from then on; both in seconds."""
 
     at: float
     pause_seconds: float = 0.0
 
 
 def is_forgotten(made: Made, now: float) -> bool:
-    """Whether it was so long ago that it counts no more."""
+    """True if the last creation was so long ago that it no longer counts."""
     return now - made.at > REMEMBERED_SECONDS
 
 
 def may_be_made_at(made: Made | None, now: float) -> float | None:
-    """When the next one may be made; None: now."""
+    """Return when the next one may be created; None for now."""
     if made is None or is_forgotten(made, now):
         return None
     at = made.at + made.pause_seconds
@@ -40,7 +40,7 @@ def may_be_made_at(made: Made | None, now: float) -> float | None:
 
 
 def made_again(before: Made | None, now: float) -> Made:
-    """What is to be remembered once it is made now."""
+    """Return the record after a creation now."""
     if before is None or is_forgotten(before, now):
         return Made(now)
     return Made(now, min(max(FIRST_SECONDS, 2 * before.pause_seconds), SECONDS_MAX))

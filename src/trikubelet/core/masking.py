@@ -1,4 +1,4 @@
-"""Secrets in what is shown or recorded: a mask stands in their place."""
+"""Replaces secrets by a mask in texts that are shown or recorded."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from typing import Final
 
 MASK: Final = "<masked>"
-"""Upstream's word for it, in its ``/configz``."""
+"""Upstream's mask in its ``/configz``."""
 _USER_INFO: Final = re.compile(r"(?<=://)[^/@?#]+@")
 _QUERY: Final = re.compile(r"(?<=\?).+")
 
 
 def mask_url(url: str) -> str:
-    """The URL without its user and password, and without its query, which may be a token."""
+    """Return the URL without its user and password, and without its query, which may be a token."""
     return _QUERY.sub(MASK, _USER_INFO.sub(f"{MASK}@", url))

@@ -1,11 +1,12 @@
-"""From whole snapshots of a source to changes of pods: the config mux's decision.
+"""Turns whole snapshots of a source into changes of pods: the config mux's decision.
 
-A source (files, a URL, the API server) always says everything it has. This module compares that with what the same
-source said before and names the differences, pod by pod. The shell (``sources/mux.py``) keeps the result and passes the
-changes to the sync loop in the order given here: what goes comes first, so that a replacement never waits behind it.
+A source (files, a URL, the API server) always reports all of its pods. This module compares a snapshot with the same
+source's last one and returns the differences, pod by pod. The shell (``sources/mux.py``) keeps the result and passes
+the changes to the sync loop in the order given here: removals come first, so that a replacement never waits behind
+them.
 
-What runs under a UID is one pod, of one name, for as long as it runs. A UID that has another name is another pod: the
-one before goes, and the new one is added, which waits for its end. Nor do two sources have one UID at a time.
+A UID has one name for as long as its pod runs. A UID with another name is another pod: the old one is removed and the
+new one added, which waits for the old one's end. Nor can two sources have the same UID at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _LOCAL_ANNOTATIONS = frozenset({CONFIG_SOURCE, CONFIG_SEEN, CONFIG_HASH})
 
 
 class Op(Enum):
-    """What happened to a pod's configuration. A graceful deletion is an UPDATE that sets its deletion timestamp."""
+    """The kind of a change of a pod's configuration. A graceful deletion is an UPDATE that sets its deletion
+    timestamp."""
 
     REMOVE = "remove"
     ADD = "add"
@@ -44,8 +46,8 @@ class PodUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What a source wants now by UID, how that differs from before, and the pods left out because another pod of the
-    same snapshot has their name or UID (the first one wins), or because another source has their UID."""
+    """A source's pods by UID, the changes since before, and the pods left out because another pod of the same snapshot
+    has their name or UID (the first one wins), or because another source has their UID."""
 
     pods: Mapping[str, Pod]
     changes: tuple[PodUpdate, ...]
@@ -53,7 +55,7 @@ class Merged:
 
 
 def difference(known: Pod, pod: Pod) -> Op | None:
-    """What a pod's newest configuration is to the one before: an UPDATE, a RECONCILE, or nothing new."""
+    """Return how a pod's newest configuration differs from the last one: an UPDATE, a RECONCILE, or None."""
     if _means_something_else(known, pod):
         return Op.UPDATE
     return Op.RECONCILE if known.status != pod.status else None
@@ -67,8 +69,9 @@ def merge(
     taken: Collection[str] = (),
     restarted: Collection[str] = (),
 ) -> Merged:
-    """Compare a source's new snapshot with its previous pods. ``differs`` compares one, see ``difference``; ``taken``:
-    the UIDs that other sources have; ``restarted``: those of pods that end and start again, whatever they are now."""
+    """Compare a source's new snapshot with its previous pods. ``differs`` compares one pod, see ``difference``;
+    ``taken``: the UIDs that other sources have; ``restarted``: those of pods that must end and start again even if
+    unchanged."""
     pods, duplicates = _by_uid(snapshot, taken)
     again = before.keys() & pods.keys() & set(restarted)
     changes = [PodUpdate(Op.REMOVE, pod, source) for uid, pod in before.items() if uid in again or not _has(pods, pod)]
@@ -103,12 +106,13 @@ def _by_uid(snapshot: Sequence[Pod], taken: Collection[str]) -> tuple[dict[str, 
 
 
 def _age(pod: Pod) -> tuple[str, str]:
-    """Older pods first; RFC 3339 in UTC sorts as text. Those without a creation time come first, by name."""
+    """Return the sort key for older pods first; RFC 3339 in UTC sorts as text. Pods without a creation time come first,
+    by name."""
     return (pod.metadata.creation_timestamp, full_name(pod))
 
 
 def _means_something_else(a: Pod, b: Pod) -> bool:
-    """Whether a worker must look again: spec, labels, deletion, or annotations that others may read."""
+    """True if a worker must reconcile: spec, labels, deletion, or annotations that others may read, have changed."""
     return (
         a.spec != b.spec
         or a.metadata.labels != b.metadata.labels

@@ -1,9 +1,9 @@
-"""Mirror pods: how static pods are shown to those who only know the API server.
+"""Mirror pods: the objects that represent static pods in the API server.
 
-A static pod belongs to its manifest; the API server is given an object that looks like it, so that it can be listed,
-counted and watched. The mirror is marked with the hash of what it mirrors and belongs to the Node, with which it goes.
-It is a picture and nothing else: whoever deletes or changes it stops nothing, and gets another one. One decision per
-name; the task that carries it out is ``status/mirror.py``.
+A static pod is defined by its manifest; the API server gets an object that looks like it, so that it can be listed,
+counted and watched. The mirror is marked with the hash of its static pod and owned by the Node, with which it is
+deleted. It is only an image: deleting or changing it stops nothing, and the agent creates another one. There is one
+decision per name; the task that carries it out is ``status/mirror.py``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Take this object away at once."""
+    """Delete this object at once, without grace."""
 
     pod: k8s.Pod
 
@@ -43,18 +43,18 @@ def mirror_due(
     phase_of: Callable[[str], str],
     begins_again: Callable[[str], bool] = lambda _: False,
 ) -> Create | Delete | None:
-    """What is to be done about the mirror of one name. ``static``: the pod a manifest wants there; ``seen``: the
-    object the API server has; ``may_live``: whether anything of the static pod of that hash may still run, in which
-    case its mirror is kept to show its end; ``phase_of``: the phase it was last found in, "" before that;
-    ``begins_again``: whether it is wanted again while its earlier instance is not gone yet.
+    """Return the change that the mirror of one name needs. ``static``: the pod that a manifest defines; ``seen``: the
+    API server's object; ``may_live``: true for the hash of a static pod that may still run, whose mirror is kept to
+    show its end; ``phase_of``: the last phase of a static pod, "" before the first; ``begins_again``: true if a static
+    pod waits for its earlier instance to end.
 
-    A manifest that was taken away and brought back has a second instance under the same hash, and a mirror that has
-    shown the end of the first can show nothing else: it is replaced. For the same reason none is made before the first
-    is gone, whose end it would be given."""
+    A manifest that was removed and brought back starts a second instance with the same hash. A mirror that showed the
+    first one's end cannot show another phase, so it is replaced. For the same reason no mirror is created before the
+    first instance is gone: it would get that one's end."""
     if seen is None:
         return Create(mirror_of(static, node)) if static is not None and not begins_again(_hash(static)) else None
     if not is_mirror(seen):
-        return None  # somebody's own pod of that name: it is not ours to take away, and theirs came first
+        return None  # a pod of that name that the agent did not create; it came first and is not ours to delete
     if seen.metadata.deletion_timestamp:
         return Delete(seen)
     shown = status_uid(seen)
@@ -65,7 +65,8 @@ def mirror_due(
 
 
 def mirror_of(static: k8s.Pod, node: k8s.Node) -> k8s.Pod:
-    """The object that shows a static pod. The server refuses to a node any that does not belong to that node."""
+    """Return the mirror of a static pod. It names the node as its owner, because the API server rejects others from a
+    node."""
     meta, owner = static.metadata, node.metadata
     of_node = k8s.OwnerReference(api_version="v1", kind="Node", name=owner.name, uid=owner.uid, controller=True)
     shown = k8s.ObjectMeta(

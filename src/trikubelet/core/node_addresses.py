@@ -1,9 +1,9 @@
-"""Which addresses a node has for its cluster, of those that its machine has. (upstream-behaviour.md §1.17)
+"""Chooses the addresses of a node from those of its machine. (upstream-behaviour.md §1.17)
 
     --node-ip ─► the node's name, if it is an address ─► the name in DNS, of this machine's ─► the default route
 
-The first step that gives something counts. Without a cluster nobody has told DNS of this node, so there the routes
-count at once, those of both families; a node of a cluster has one address, or the pair of ``--node-ip``.
+The first step that yields an address counts. A node without a cluster has no DNS entry, so there the routes count at
+once, those of both families. A node of a cluster has one address, or the pair of ``--node-ip``.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
     from trikubelet.model import k8s
 
-ANY_IPV4: Final = "0.0.0.0"  # noqa: S104 - nobody listens there: as a node's address it means its family
+ANY_IPV4: Final = "0.0.0.0"  # noqa: S104 - not for listening: as a node's address it stands for its family
 ANY_IPV6: Final = "::"
 NONE_BUT_LOOPBACK: Final = ("127.0.0.1",)
 
 
 @dataclass(frozen=True, slots=True)
 class AddressRules:
-    """What is configured of a node's addresses. ``given``: those of ``--node-ip``, one or one of each family;
-    ``prefers_ipv6``: of what DNS and routes say (``--node-ip=::``)."""
+    """The configuration of a node's addresses. ``given``: those of ``--node-ip``, one or one of each family;
+    ``prefers_ipv6``: from DNS and routes (``--node-ip=::``)."""
 
     node_name: str
     given: tuple[str, ...] = ()
@@ -36,15 +36,15 @@ class AddressRules:
 
     @property
     def asks_dns(self) -> bool:
-        """Whether it matters what DNS says of the node's name."""
+        """True if the DNS entry of the node's name matters."""
         return self.in_cluster and not self.given and bool(ip_problem(self.node_name))
 
 
 @dataclass(frozen=True, slots=True)
 class AddressReading:
-    """What the machine says: ``routed`` are the addresses its default routes send from; ``named`` those that DNS gives
-    the node's name, the last time it answered; ``here`` are those of ``named`` and of ``--node-ip`` that are this
-    machine's; ``dns_answers``: not if it was asked and has not answered."""
+    """The machine's addresses. ``routed``: those its default routes send from; ``named``: those of the node's name in
+    the last answer of DNS; ``here``: those of ``named`` and of ``--node-ip`` that belong to this machine;
+    ``dns_answers``: False if DNS was asked and has not answered."""
 
     routed: Sequence[str]
     named: Sequence[str] = ()
@@ -53,8 +53,8 @@ class AddressReading:
 
 
 def node_addresses(rules: AddressRules, reading: AddressReading, before: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The node's addresses, the primary first; none where a node of a cluster has none now. ``before``: those it had
-    last, which a node that is alone keeps while its route is gone."""
+    """Return the node's addresses, the primary first; none if a node of a cluster has none now. ``before``: the last
+    ones, which a standalone node keeps while its route is gone."""
     if rules.given:
         is_there = not rules.in_cluster or reading.here.issuperset(rules.given)
         return rules.given if is_there else ()
@@ -68,13 +68,13 @@ def node_addresses(rules: AddressRules, reading: AddressReading, before: tuple[s
 
 
 def _by_family(rules: AddressRules, addresses: Sequence[str]) -> list[str]:
-    """Those by which others reach this machine, the preferred family first."""
+    """Return the addresses at which other machines reach this one, the preferred family first."""
     usable = (one for one in addresses if not node_ip_problem(one))
     return sorted(usable, key=lambda one: is_ipv6(one) is not rules.prefers_ipv6)
 
 
 def why_none(rules: AddressRules, reading: AddressReading) -> str:
-    """Why a node has no address, and what to do about it."""
+    """Return why a node has no address, with what to do."""
     if missing := [one for one in rules.given if one not in reading.here]:
         return f"{' and '.join(missing)} of --node-ip is no address of this machine: correct it, or see to its network"
     dns = "has no address of this machine" if reading.dns_answers else "does not answer in time"
@@ -82,19 +82,19 @@ def why_none(rules: AddressRules, reading: AddressReading) -> str:
 
 
 def internal_ips(node: k8s.Node | None) -> tuple[str, ...]:
-    """The addresses that a node was published with, the primary first."""
+    """Return the addresses that a node was published with, the primary first."""
     addresses = node.status.addresses if node is not None and node.status is not None else ()
     return tuple(one.address for one in addresses if one.type == "InternalIP")
 
 
 def is_ipv6(address: str) -> bool:
-    """The family of what is an address."""
+    """True for an IPv6 address. The argument must be a valid address."""
     return ":" in address
 
 
 def node_ip_problem(address: str, *, standalone: bool = False) -> str:
-    """Why others cannot reach a node by this address, whoever has it; "" where they may, and for a loopback address of
-    a node that nobody else looks for. It is an address."""
+    """Return why other machines cannot reach a node by this valid address; "" if they can, and for a loopback address
+    of a standalone node."""
     found = ip_address(address)
     if found.is_loopback and not standalone:
         return "is a loopback address, by which no other machine reaches this one"
@@ -104,7 +104,7 @@ def node_ip_problem(address: str, *, standalone: bool = False) -> str:
 
 
 def node_ips_problem(addresses: Sequence[str]) -> str:
-    """What is wrong with these addresses together, as ``--node-ip`` names them; "" where nothing is."""
+    """Return why ``--node-ip`` cannot have these addresses together; "" if it can."""
     if len(addresses) > 2 or len({is_ipv6(one) for one in addresses}) < len(addresses):
         return "must be one address, or one of each family"
     if len(addresses) == 2 and not {ANY_IPV4, ANY_IPV6}.isdisjoint(addresses):

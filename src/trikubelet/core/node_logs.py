@@ -1,11 +1,10 @@
-"""What of the node's own logs is asked for, out of a request's query, and how journalctl is asked for it.
+"""Requests for the node's own logs: reads them from a query and builds the commands that answer them.
 
     ?query=kubelet&query=containerd&sinceTime=…&untilTime=…&tailLines=N&pattern=WORD&boot=-1
 
 A query with a slash is one file below /var/log, any other a service. Names, options and their bounds are upstream's
-NodeLogQuery (upstream-behaviour.md §1.21; kubernetes.io, "System logs", "Log query"). Nothing of what is asked can
-become another option of journalctl: values are attached to theirs, and services' names have no more characters than
-systemd's.
+NodeLogQuery (upstream-behaviour.md §1.21; kubernetes.io, "System logs", "Log query"). A value cannot become another
+option of journalctl: values are attached to their options, and names of services are limited to systemd's characters.
 """
 
 from __future__ import annotations
@@ -30,7 +29,8 @@ OPTIONS: Final = ("query", "sinceTime", "untilTime", "tailLines", "pattern", "bo
 
 @dataclass(frozen=True, slots=True)
 class NodeLogQuery:
-    """What is wanted: services, or one file below /var/log. Times are seconds since the epoch, None for no limit."""
+    """The requested logs: services, or one file below /var/log. Times are seconds since the epoch, None for no
+    limit."""
 
     services: tuple[str, ...] = ()
     file: str = ""
@@ -42,7 +42,7 @@ class NodeLogQuery:
 
 
 def node_log_query(query: Mapping[str, str], asked: Sequence[str]) -> NodeLogQuery:
-    """The query; ``asked`` are all values of ``query``. Raises ValueError, saying what would be right."""
+    """Return the query; ``asked``: all values of ``query``. Raises ValueError with what is accepted."""
     services = tuple(name for name in asked if "/" not in name and "\\" not in name)
     files = [name for name in asked if name not in services]
     if files and (services or len(files) > 1):
@@ -70,7 +70,7 @@ def node_log_query(query: Mapping[str, str], asked: Sequence[str]) -> NodeLogQue
 
 
 def journal_command(query: NodeLogQuery) -> list[str]:
-    """How journalctl is asked."""
+    """Return the journalctl command for the query."""
     command = ["journalctl", "--utc", "--no-pager", "--output=short-precise"]
     command += [f"--unit={name}" for name in query.services]
     if query.since is not None:
@@ -87,8 +87,8 @@ def journal_command(query: NodeLogQuery) -> list[str]:
 
 
 def filter_command(query: NodeLogQuery) -> list[str]:
-    """The program a file is poured through; none for the whole file. grep(1) takes a time that grows with the file
-    alone, whatever the pattern."""
+    """Return the filter for a file; empty for the whole file. It is grep(1) because its time grows only with the file,
+    whatever the pattern."""
     grep = ["grep", "--text", "--extended-regexp", f"--regexp={query.pattern}"]
     tail = ["tail", f"--lines={query.tail_lines}"]
     if query.pattern and query.tail_lines is not None:
@@ -99,7 +99,7 @@ def filter_command(query: NodeLogQuery) -> list[str]:
 
 
 def service_files(service: str) -> tuple[str, ...]:
-    """Where a service that writes no journal may have its log, below /var/log."""
+    """Return the files below /var/log in which a service that does not use the journal may log."""
     return (service, f"{service}.log", f"{service}/{service}.log")
 
 

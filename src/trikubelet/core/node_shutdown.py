@@ -1,9 +1,9 @@
-"""A machine that goes down: in which order its pods end, and how long each has.
+"""Shutdown of the machine: the order in which its pods end, and the time for each.
 
     shutdownGracePeriod 30 s, of which 10 s for critical pods ─► priority 0: 20 s, then 2000000000: 10 s
     shutdownGracePeriodByPodPriority                          ─► its entries, the lowest priority first
 
-Pods of a group end together; the next group begins when nothing of the last is left, or its time is over. Reasons and
+Pods of a group end together; the next group begins when the last one has ended, or its time is over. Reasons and
 messages are upstream's (nodeshutdown_manager.go).
 """
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 REASON: Final = "Terminated"
 MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
 NOT_READY: Final = "node is shutting down"
-"""Why the node is not ready then."""
+"""Why the node is not ready during a shutdown."""
 REJECTION: Final = Rejection("NodeShutdown", "Pod was rejected as the node is shutting down.")
 
 
 @dataclass(frozen=True, slots=True)
 class ShutdownGroup:
-    """Pods of at least that priority, and less than the next group's, have ``seconds`` to end."""
+    """Pods with at least this priority, and less than the next group's, have ``seconds`` to end."""
 
     priority: int
     seconds: int
 
 
 def shutdown_groups(configuration: KubeletConfiguration) -> tuple[ShutdownGroup, ...]:
-    """In the order in which they end; none where the node is not to wait for its pods."""
+    """Return the groups in the order in which they end; none if the node must not wait for its pods."""
     entries = configuration.shutdown_grace_period_by_pod_priority
     if entries:
         found = [ShutdownGroup(one.priority, one.shutdown_grace_period_seconds) for one in entries]
@@ -51,16 +51,16 @@ def shutdown_groups(configuration: KubeletConfiguration) -> tuple[ShutdownGroup,
 
 
 def delay_seconds(groups: Sequence[ShutdownGroup]) -> int:
-    """So long the machine must wait for all of them."""
+    """Return how long the machine must wait for all groups."""
     return sum(group.seconds for group in groups)
 
 
 def group_of(pod: k8s.Pod, groups: Sequence[ShutdownGroup]) -> int:
-    """The place of the pod's group; a pod of less than the lowest priority ends with the first."""
+    """Return the index of the pod's group; a pod below the lowest priority ends with the first."""
     return max(0, bisect_right([group.priority for group in groups], pod.spec.priority or 0) - 1)
 
 
 def grace_seconds(pod: k8s.Pod, group: ShutdownGroup) -> int:
-    """The pod's own grace, or all the time its group has if that is less."""
+    """Return the pod's own grace, or the time of its group if that is less."""
     own = pod.spec.termination_grace_period_seconds
     return group.seconds if own is None else min(own, group.seconds)

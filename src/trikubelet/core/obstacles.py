@@ -1,7 +1,7 @@
-"""What keeps a pod from starting, judged for a caller that does not wait for ever (``trikubelet run``).
+"""Finds the obstacle to a pod's start, for a caller that does not wait forever (``trikubelet run``).
 
-A node tries again for ever, because an operator may mend what is wrong. A caller that runs one pod to its end needs to
-know whether that can come, and whether the obstacle can go away by itself.
+A node retries forever, because an operator may fix the fault. A caller that runs one pod to its end must know if that
+end can come, and if the obstacle can go away by itself.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from trikubelet.model import k8s
 
 _STAYS: Final = frozenset({"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"})
-"""Of what the pod and the objects beside it say: the next try fails alike."""
+"""Faults in the pod and the objects it uses: the next try fails alike."""
 _MAY_GO: Final = frozenset(
     {
         *("ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"),
         *("CreateContainerError", RUN_CONTAINER_ERROR),
     }
 )
-"""Of the world: a registry or a runtime may answer otherwise the next time."""
+"""Faults outside the pod: a registry or a runtime may answer differently the next time."""
 _NEVER_RAN: Final = frozenset({"StartError", "ContainerCannotRun"})
-"""How a runtime ends a container whose process it could not start."""
+"""Reasons with which a runtime ends a container whose process it could not start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What is in a pod's way. ``about``: the container, or empty; ``may_go``: it can go away by itself."""
+    """An obstacle to a pod's start. ``about``: the container, or ""; ``may_go``: it can go away by itself."""
 
     about: str
     reason: str
@@ -42,8 +42,8 @@ class Obstacle:
 
 
 def obstacle(pod: k8s.Pod, sync_error: str) -> Obstacle | None:
-    """What keeps the pod, or one of its containers, from starting; None where nothing does. A container that has run
-    is in nobody's way, however it ended. ``sync_error``: why the pod's last sync failed, as ``Reason: message``."""
+    """Return the obstacle to the start of the pod or one of its containers; None without one. A container that has run
+    is no obstacle, however it ended. ``sync_error``: why the pod's last sync failed, as ``Reason: message``."""
     if pod.status is None:
         return None
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
@@ -69,5 +69,5 @@ def _of_container(status: k8s.ContainerStatus) -> Obstacle | None:
 
 
 def _is_untouched(status: k8s.ContainerStatus) -> bool:
-    """Whether nothing of the container was ever begun."""
+    """True if the container was never started."""
     return status.last_state is None and (status.state is None or status.state.waiting is not None)

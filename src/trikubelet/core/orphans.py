@@ -1,15 +1,15 @@
-"""Which orphans are an earlier version of a pod that is wanted.
+"""Finds the orphans that are an earlier version of a wanted pod.
 
-What runs and no source wants may still be wanted: by a manifest that nobody can read, or by a source that has not
-spoken. Not so what runs under the namespace and name of a wanted pod. It is that pod, as it was before it was edited
-while no agent lived; two pods of one name are never wanted side by side. ``node.housekeeping`` stops it, whatever else
-is not known yet, and ``pods.earlier_instances`` says who waits for its end.
+A running pod that no source wants may still be wanted: by an unreadable manifest, or by a source that has not reported
+yet. An orphan with the namespace and name of a wanted pod is not. It is that pod before an edit while no agent ran; two
+pods of one name are never wanted at the same time. ``node.housekeeping`` stops it, whatever else is still unknown, and
+``pods.earlier_instances`` decides which pods wait for its end.
 
-Nor can both be wanted where a UID was moved to a pod of another name: what runs under it is the earlier one.
+Nor can both be wanted if a UID was moved to a pod of another name: the running pod is the earlier one.
 
-But for what the API server may have brought: a pod of it may have a static pod's name, and runs beside it. The runtime
-does not say whose a pod is; its UID does. API servers make UUIDs and nothing else; a static pod has a hash, without a
-hyphen, or what its manifest says, and that may be a UUID. So a UUID is not certain, and waits for the API server.
+Pods of the API server are an exception: one may have a static pod's name, and runs next to it. The runtime does not
+show a pod's source, but its UID does. API servers only make UUIDs; a static pod has a hash, without a hyphen, or the
+UID of its manifest, which may be a UUID. So a UUID is ambiguous, and waits for the API server.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 def may_be_of_api_server(orphan: PodRecord) -> bool:
-    """Whether the API server may have brought it; if not, it was certainly a static pod."""
+    """True if the orphan may come from the API server; otherwise it was certainly a static pod."""
     return _UUID.fullmatch(orphan.uid) is not None
 
 
 def earlier_versions(orphans: Sequence[PodRecord], wanted: Iterable[Pod]) -> list[PodRecord]:
-    """The orphans whose namespace and name, or whose UID, a wanted pod has."""
+    """Return the orphans whose namespace and name, or whose UID, a wanted pod has."""
     if not orphans:
         return []
     wanted = list(wanted)
@@ -43,15 +43,14 @@ def earlier_versions(orphans: Sequence[PodRecord], wanted: Iterable[Pod]) -> lis
 
 
 def has_another_name(record: PodRecord, pod: Pod) -> bool:
-    """Whether what the runtime has under the pod's UID was made for a pod of another name. Not where the runtime says
-    no name."""
+    """True if the runtime's pod under this pod's UID has another name. False if the runtime shows no name."""
     return bool(record.name) and (record.namespace, record.name) != namespaced_name(pod)
 
 
 def awaited_by(pod: Pod, orphans: Sequence[PodRecord], *, pod_runs: bool) -> list[PodRecord]:
-    """The orphans for whose end a static pod waits. ``pod_runs``: something runs under its UID. Then an orphan of its
-    name, which runs beside that, is no version of it, but of the API server, if that may have brought it: it must not
-    be waited for, since the API server may be what this pod runs. One under the UID itself is all that runs there."""
+    """Return the orphans whose end a static pod must await. ``pod_runs``: a pod runs under its UID. Then an orphan of
+    its name next to that is no earlier version, but perhaps a pod of the API server. It must not be awaited, because
+    the API server itself may be the pod that waits. An orphan under the UID itself is all that runs there."""
     earlier = earlier_versions(orphans, [pod])
     if not pod_runs or any(orphan.uid == pod.metadata.uid for orphan in earlier):
         return earlier

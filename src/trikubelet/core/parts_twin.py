@@ -1,5 +1,5 @@
-"""Lists that came in parts, in plain Python: the oracle of ``rust/relist/src/parts.rs``, and its stand-in where no
-binary exists. Written for clarity, as ``relist_twin`` is, which it leans on.
+"""Lists that came in parts, in plain Python: the oracle of ``rust/relist/src/parts.rs``, and its fallback without a
+binary. Written for clarity, like ``relist_twin``, which it uses.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from trikubelet.core.wire_twin import BYTES, Fault, Field, expect, fields, insid
 
 
 class Joiner:
-    """Owns the ids that were met so far, the last part first."""
+    """Owns the ids that were found so far, the last part first."""
 
     def __init__(self, is_sandbox: bool) -> None:
         self._is_sandbox = is_sandbox
@@ -18,12 +18,12 @@ class Joiner:
         self._items = 0
 
     def begin_part(self) -> None:
-        """What is added from now on belongs to the part before."""
+        """Begin the part before: chunks that are added from now on belong to it."""
         self._later |= self._here
         self._here = set()
 
     def add(self, chunk: bytes, number: int) -> bytes:
-        """The chunk without what stands in later parts. Raises TwinDecodeError, which names ``number``."""
+        """Return the chunk without items of later parts. Raises TwinDecodeError, which names ``number``."""
         kept, begin, at = b"", 0, 0
         try:
             for entry in fields(chunk, 0, len(chunk)):

@@ -1,6 +1,6 @@
-"""What has become of a PodCertificateRequest: nothing yet, a certificate, or a refusal.
+"""Reads the outcome of a PodCertificateRequest: pending, a certificate, or a rejection.
 
-``kube.pod_certificates`` makes requests and watches them. Field names are the API's (certificates.k8s.io/v1,
+``kube.pod_certificates`` creates and watches the requests. Field names are the API's (certificates.k8s.io/v1,
 KEP-4317), texts are upstream's.
 """
 
@@ -27,7 +27,7 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
-    """What a signer said. Times are RFC 3339."""
+    """The signer's answer. Times are RFC 3339."""
 
     conditions: tuple[Condition, ...] = ()
     certificate_chain: str = ""
@@ -37,15 +37,15 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request, as far as it is read here."""
+    """A request; only the fields that are read here."""
 
     status: Status = Status()
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A chain of certificates in PEM, for how long after it was made it need not be refreshed, and for how long it is
-    good."""
+    """A chain of certificates in PEM, how long after its creation it need not be refreshed, and how long it is
+    valid."""
 
     chain: bytes
     fresh_seconds: float
@@ -54,14 +54,14 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The signer will never make a certificate for this. ``reason`` is that of an event."""
+    """The signer permanently rejected the request. ``reason`` is that of an event."""
 
     reason: str
     why: str
 
 
 def outcome(request: Request) -> Issued | Refused | None:
-    """What has become of it; None: nothing yet. Raises ValueError for a time or a certificate that cannot be read."""
+    """Return the outcome; None while it is pending. Raises ValueError for an unreadable time or certificate."""
     status = request.status
     for one in status.conditions:
         if one.type in _REFUSALS:

@@ -1,10 +1,10 @@
-"""Whether a pod may have an image that is on the node already, or has to show its right to it.
+"""Decides if a pod may use an image that is already on the node, or must prove its right to it.
 
-    image there ─► must_prove? ─no─► take it
-                       └─yes─► proven by what is written down and what the pod has? ─yes─► take it
-                                   └─no─► pull it again, with what the pod has; then written down (``with_proof``)
+    image there ─► must_prove? ─no─► use it
+                       └─yes─► proven by the image's record and the pod's credentials? ─yes─► use it
+                                   └─no─► pull it again with the pod's credentials; then record that (``with_proof``)
 
-Without this a pod could have any image that some other pod of the node was allowed to pull. The rules are upstream's
+Otherwise a pod could use any image that another pod of the node was allowed to pull. The rules are upstream's
 (pkg/kubelet/images/pullmanager).
 """
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from trikubelet.model.registry import Credential, Login
 
 PROOFS_KEPT_MAX: Final = 100
-"""Secrets, and service accounts, that are written down for one image; the oldest goes. Whose is lost pulls once
-more."""
+"""The limit of Secrets, and of service accounts, in the record of one image; the oldest is dropped. A pod whose proof
+is dropped pulls once more."""
 _NOTHING: Final = PullProofs()
 _EVERYBODY: Final = PullProofs(node_pods_accessible=True)
 
 
 @dataclass(frozen=True, slots=True)
 class VerificationPolicy:
-    """``imagePullCredentialsVerificationPolicy``, and the images it exempts: names, or ``place/*``."""
+    """``imagePullCredentialsVerificationPolicy``, and the images that it exempts: names, or ``place/*``."""
 
     name: str = "NeverVerifyPreloadedImages"
     allowed: tuple[str, ...] = ()
 
     def must_prove(self, image: str, *, pulled_by_us: bool) -> bool:
-        """Whether a pod has to show its right to an image that is there."""
+        """True if a pod must prove its right to an image that is there."""
         if self.name == "NeverVerifyPreloadedImages":
             return pulled_by_us
         if self.name == "NeverVerifyAllowlistedImages":
@@ -53,7 +53,7 @@ class VerificationPolicy:
 
 
 def allowlist_problem(pattern: str) -> str:
-    """Why a pattern is of no use in the allowlist, "" if it is."""
+    """Return why a pattern is invalid in the allowlist; "" if it is valid."""
     name = pattern.removesuffix("/*")
     if name != name.strip() or not name or "*" in name:
         return "must be an image's name, or a registry or the beginning of a path with /* at its end"
@@ -66,8 +66,8 @@ def allowlist_problem(pattern: str) -> str:
 
 
 def proof_of(record: PulledRecord | None, image: str, credentials: Iterable[Credential]) -> PullProofs | None:
-    """What shows the right of a pod with these credentials to an image of that record, with what is new in it; None
-    where nothing does."""
+    """Return the proofs in the image's record that match a pod's credentials, with new facts added; None if none
+    match."""
     known = record.credential_mapping.get(untagged(image)) if record is not None else None
     if known is None:
         return None
@@ -88,8 +88,8 @@ def proof_of(record: PulledRecord | None, image: str, credentials: Iterable[Cred
 def with_proof(
     record: PulledRecord | None, image: str, image_ref: str, credential: Credential | None, now: str
 ) -> PulledRecord:
-    """The record of an image that was just pulled by that credential, or, with None, by nobody in particular: then
-    every pod may have it. ``now`` is in RFC 3339."""
+    """Return the record of an image that was just pulled with that credential. With None it was pulled without one, so
+    every pod may use it. ``now`` is in RFC 3339."""
     record = record or PulledRecord(image_ref=image_ref, last_updated_time=now)
     known = record.credential_mapping.get(untagged(image), _NOTHING)
     return with_proofs(record, image, _with(known, credential), now)
@@ -108,7 +108,7 @@ def _with(known: PullProofs, credential: Credential | None) -> PullProofs:
 
 
 def with_proofs(record: PulledRecord, image: str, proofs: PullProofs, now: str) -> PulledRecord:
-    """The record with these proofs for the image's name."""
+    """Return the record with these proofs for the image's name."""
     mapping = {**record.credential_mapping, untagged(image): proofs}
     return (
         record
@@ -129,7 +129,7 @@ def _is_login_or_secret(one: PullSecret, other: PullSecret) -> bool:
 
 
 def _is_same(one: PullSecret, other: PullSecret) -> bool:
-    """Whether both are one Secret, whatever was in it. Of those in manifests nobody knows."""
+    """True if both are the same Secret, whatever its content. Unknown, thus False, for Secrets in manifests."""
     return bool(one.uid) and (one.uid, one.namespace, one.name) == (other.uid, other.namespace, other.name)
 
 

@@ -1,7 +1,7 @@
-"""The pod's quality-of-service class: how much of what it asked for it is promised.
+"""The pod's quality-of-service class.
 
-Guaranteed: every container has cpu and memory limits and requests equal to them. BestEffort: nobody asked for anything.
-Burstable: the rest. Where the pod itself has resources they decide alone (upstream: qos.ComputePodQOS).
+Guaranteed: every container has cpu and memory limits and requests equal to them. BestEffort: no container requests
+anything. Burstable: the rest. If the pod itself has resources, only they count (upstream: qos.ComputePodQOS).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _COUNTED = ("cpu", "memory")
 
 
 def qos_class(pod: Pod) -> str:
-    """The class, from the spec alone. An amount that is none counts as not there: that pod is refused elsewhere, and
-    what else looks at its class must not fall over it."""
+    """Return the class, from the spec alone. Invalid amounts count as absent: such a pod is rejected elsewhere, and
+    other readers of its class must not fail."""
     own = pod.spec.resources
     decides = own is not None and (own.requests or own.limits)
     asked = [own] if decides else [container.resources for container in all_containers(pod)]
@@ -47,7 +47,7 @@ def _requests(resources: ResourceRequirements | None) -> dict[str, Fraction]:
 
 
 def _counted(amounts: Mapping[str, str | int | float]) -> dict[str, Fraction]:
-    """The cpu and memory amounts above zero."""
+    """Return the cpu and memory amounts above zero."""
     found = {}
     for name in _COUNTED:
         with suppress(ValueError):

@@ -1,10 +1,10 @@
 """The relist: undecoded CRI list replies in, changed pods out.
 
-The work is done by the compiled ``trikubelet._relist``, to which this module gives a typed face, or by the plain-Python
-twin where no binary can be loaded. Both are held to the same tests.
+The compiled ``trikubelet._relist`` does the work, to which this module gives a typed face, or the plain-Python twin if
+no binary can be loaded. Both must pass the same tests.
 
-A pod is reported while it differs from its *record*, which advances only when the caller says that its inspection
-succeeded. So a failed inspection loses nothing: the same events come again with the next list.
+A pod is reported while it differs from its *record*, which advances only when the caller confirms an inspection. So a
+failed inspection loses nothing: the next list yields the same events.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ else:  # pragma: no cover - where no binary exists for the platform
 
 
 class EventKind(IntEnum):
-    """What happened to a sandbox or container (upstream: ContainerStarted, …). CHANGED is for the relist's caller only:
-    nobody may conclude anything from it."""
+    """The kind of change of a sandbox or container (upstream: ContainerStarted, …). CHANGED is only for the relist's
+    caller, and no conclusion may be drawn from it."""
 
     STARTED = 0
     DIED = 1
@@ -37,7 +37,7 @@ class EventKind(IntEnum):
 
 
 class PodEvent(NamedTuple):
-    """One event, and whose id ``id`` is."""
+    """One event; ``id`` is that of the sandbox or container."""
 
     kind: EventKind
     id: str
@@ -45,7 +45,7 @@ class PodEvent(NamedTuple):
 
 
 class PodChange(NamedTuple):
-    """A pod to look at: what happened since its record, and the ids of everything it has now, newest first."""
+    """A pod to inspect: the events since its record, and the ids of everything it has now, newest first."""
 
     uid: str
     name: str
@@ -56,7 +56,7 @@ class PodChange(NamedTuple):
 
     @property
     def gone(self) -> bool:
-        """Whether nothing of the pod is left."""
+        """True if nothing of the pod is left."""
         return not self.sandboxes and not self.containers
 
 
@@ -89,8 +89,8 @@ class PodRecord(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Pods with a ready sandbox, containers by state, and what belongs to no pod: sandboxes and containers of the last
-    full lists that somebody else made, which nobody here looks at."""
+    """Pods with a ready sandbox, containers by state, and the sandboxes and containers of the last full lists that
+    belong to no pod; the agent ignores those."""
 
     running_pods: int
     created: int
@@ -107,79 +107,79 @@ class Relist:
         self._inner = _relist.Relist() if backend == "rust" else relist_twin.Relist()
 
     def take(self, sandboxes: Sequence[bytes], containers: Sequence[bytes]) -> None:
-        """Apply full lists, in any number of chunks. Raises DecodeError, with the ``offset`` in bytes; then nothing has
-        changed. Releases the GIL."""
+        """Apply full lists, in any number of chunks. Raises DecodeError, with the ``offset`` in bytes, and then changes
+        nothing. Releases the GIL."""
         self._inner.take(sandboxes, containers)
 
     def due(self) -> list[str]:
-        """The UIDs of the pods that differ from their records, sorted by their UTF-8 bytes. There may be thousands, so
-        what happened to each is returned when it is asked for."""
+        """Return the UIDs of the pods that differ from their records, sorted by their UTF-8 bytes. There may be
+        thousands, so the events of each are returned on request."""
         return self._inner.due()
 
     def change(self, uid: str) -> PodChange:
-        """What happened to a pod since its record, as it was observed last; no events if it is as recorded, and nothing
-        at all of a pod that nobody knows."""
+        """Return the events of a pod since its record, as it was last observed; no events if it is as recorded, and an
+        empty change for an unknown pod."""
         return _change(self._inner.change(uid))
 
     def observe(
         self, sandboxes: Sequence[bytes], containers: Sequence[bytes], reinspect: Collection[str] = ()
     ) -> list[PodChange]:
-        """All three for whoever wants every change at once: ``take``, and the changes of those that are ``due`` or in
-        ``reinspect``, by UID."""
+        """Return all changes at once: ``take``, then the changes of the pods that are ``due`` or in ``reinspect``, by
+        UID."""
         self.take(sandboxes, containers)
         return [self.change(uid) for uid in sorted({*self.due(), *reinspect}, key=str.encode)]
 
     def has_unlabelled(self, uid: str) -> bool:
-        """Whether something of the pod came, in the newest full lists, without the pod's UID as a label. Lists of one
-        pod, which runtimes filter by that label, do not have it: ``observe_pod`` would take it for removed."""
+        """True if something of the pod in the newest full lists lacks the pod's UID as a label. Lists of one pod, which
+        runtimes filter by that label, lack it: ``observe_pod`` would treat it as removed."""
         return self._inner.has_unlabelled(uid)
 
     def observe_pod(
         self, uid: str, sandboxes: Sequence[bytes], containers: Sequence[bytes], *, force: bool = False
     ) -> PodChange | None:
-        """Apply lists of one pod; items of others are ignored. None when it is as recorded, unless ``force``."""
+        """Apply lists of one pod; items of others are ignored. None if it is as recorded, unless ``force``."""
         change = self._inner.observe_pod(uid, sandboxes, containers, force)
         return None if change is None else _change(change)
 
     def advance(self, uid: str) -> None:
-        """The pod was inspected: what was observed becomes its record."""
+        """Make the last observation of an inspected pod its record."""
         self._inner.advance(uid)
 
     def pods(self) -> list[PodRecord]:
-        """Every pod, by UID: an object for everything on the node. Who asks again and again asks less than that."""
+        """Return every pod, by UID: an object for everything on the node, so too expensive for frequent calls."""
         return [_record(record) for record in self._inner.pods()]
 
     def pod(self, uid: str) -> PodRecord | None:
-        """One pod, or None."""
+        """Return one pod, or None."""
         record = self._inner.pod(uid)
         return None if record is None else _record(record)
 
     def pod_count(self) -> int:
-        """How many pods there are."""
+        """Return the number of pods."""
         return self._inner.pod_count()
 
     def is_running(self, uid: str) -> bool:
-        """Whether something of the pod runs: a ready sandbox, a running container."""
+        """True if something of the pod runs: a ready sandbox, a running container."""
         return self._inner.is_running(uid)
 
     def running(self, beside: Collection[str] = ()) -> list[PodRecord]:
-        """The pods of which something runs, but for those of ``beside``, by UID."""
+        """Return the pods of which something runs, except those of ``beside``, by UID."""
         return [_record(record) for record in self._inner.running(set(beside))]
 
     def uids(self) -> list[str]:
-        """The UIDs of all pods, sorted by their UTF-8 bytes."""
+        """Return the UIDs of all pods, sorted by their UTF-8 bytes."""
         return self._inner.uids()
 
     def uids_with_dead(self) -> list[str]:
-        """Of the pods of which something does not run, in the same order. Only they can have garbage."""
+        """Return the UIDs of pods of which something does not run, in the same order. Only they can have garbage."""
         return self._inner.uids_with_dead()
 
     def container_ids(self) -> frozenset[str]:
-        """The ids of all containers."""
+        """Return the ids of all containers."""
         return frozenset(self._inner.container_ids())
 
     def counts(self) -> Counts:
-        """How many there are."""
+        """Return the counts of pods and containers."""
         running_pods, by_state, unmanaged = self._inner.counts()
         return Counts(running_pods, *by_state, unmanaged)
 

@@ -1,4 +1,4 @@
-"""The relist in plain Python: the oracle of the compiled one, and its stand-in where no binary exists.
+"""The relist in plain Python: the oracle of the compiled one, and its fallback without a binary.
 
 Written for clarity, not speed, with nothing but the standard library. Every rule here must hold in ``rust/relist``, and
 the property tests feed both the same bytes, good and bad.
@@ -25,8 +25,8 @@ RUNNING, EXITED, UNKNOWN, ABSENT = "running", "exited", "unknown", "absent"
 # ---- reading ----
 
 
-ID_CHARS_MAX = 64  # of an id that is reported
-ITEMS_MAX = 1 << 18  # in each of the two lists: more is a broken runtime's invention
+ID_CHARS_MAX = 64  # of an id in an error
+ITEMS_MAX = 1 << 18  # in each of the two lists: more means a broken runtime
 
 
 class _Layout(NamedTuple):
@@ -39,7 +39,7 @@ class _Layout(NamedTuple):
     meta_uid: int
     meta_namespace: int
     meta_attempt: int
-    state_max: int  # the largest there is, for which any other is taken
+    state_max: int  # the largest known one, which replaces any larger one
 
 
 _SANDBOX = _Layout(1, 0, 2, 3, 4, 5, 2, 3, 4, 1)
@@ -90,7 +90,7 @@ def _walk(chunks: Iterable[bytes], layout: _Layout, *, is_sandbox: bool) -> Iter
 
 
 def place(is_sandbox: bool, chunk: int) -> str:
-    """Which reply, for an error."""
+    """Return the reply and the chunk, for an error."""
     return f"{'ListPodSandbox' if is_sandbox else 'ListContainers'} reply, chunk {chunk}"
 
 
@@ -159,7 +159,7 @@ class _Pod:
 
 
 def _seen(pod: _Pod) -> set[str]:
-    """How everything in a pod stands."""
+    """Return the states of everything in a pod."""
     sandboxes = {_sandbox_seen(sandbox.state) for sandbox in pod.sandboxes}
     return sandboxes | {_container_seen(container.state) for container in pod.containers}
 
@@ -181,11 +181,11 @@ def _events_of(old: str, new: str) -> tuple[int, ...]:
 
 
 class Relist:
-    """The same face as the compiled one: plain tuples in and out."""
+    """The same interface as the compiled one: plain tuples in and out."""
 
     def __init__(self) -> None:
         self._now: dict[str, _Pod] = {}
-        self._before: dict[str, _Pod] = {}  # the record, of a pod that gives events when compared with it
+        self._before: dict[str, _Pod] = {}  # the record of a pod that has events when compared with it
         self._unmanaged = 0
         self._unlabelled: set[str] = set()
 
@@ -297,12 +297,12 @@ class Relist:
 
 
 def listed(sandboxes: Iterable[bytes], containers: Iterable[bytes]) -> list[View]:
-    """Everything in the lists, with whose it is. Raises TwinDecodeError."""
+    """Return everything in the lists, with its pod's name. Raises TwinDecodeError."""
     views = [*_walk(sandboxes, _SANDBOX, is_sandbox=True), *_walk(containers, _CONTAINER, is_sandbox=False)]
     for view in views:
         view.uid = view.meta_uid or view.label_uid
         view.pod_name, view.pod_namespace = view.label_name, view.label_namespace
-        if view.is_sandbox:  # its metadata names the pod; what it lacks is taken from the labels
+        if view.is_sandbox:  # its metadata names the pod; the labels fill in missing parts
             view.pod_name, view.pod_namespace = (
                 view.name or view.label_name,
                 view.meta_namespace or view.label_namespace,
@@ -335,7 +335,7 @@ def _newest_first(items: Iterable[_Item]) -> list[_Item]:
 
 
 def _compare(old: _Pod, new: _Pod) -> list[RawEvent]:
-    """The events between two observations of a pod: containers by id, then sandboxes by id."""
+    """Return the events between two observations of a pod: containers by id, then sandboxes by id."""
     return [
         *_compare_items(old.containers, new.containers, _container_seen, is_sandbox=False),
         *_compare_items(old.sandboxes, new.sandboxes, _sandbox_seen, is_sandbox=True),

@@ -1,8 +1,8 @@
-"""The names of Kubernetes' protocols for talking to a process, over WebSocket and over SPDY, and what one wants of it.
+"""The names in Kubernetes' protocols for streams to a process, over WebSocket and over SPDY.
 
-Over WebSocket each message begins with the number of its channel; over SPDY each stream says in a header what it is.
-Version 5 is version 4 with a way to end stdin while the rest goes on, which SPDY had from the beginning. The error
-stream says, last, how the process ended: a ``Status`` as JSON. (upstream-behaviour.md §1.21; the names are those of
+Over WebSocket each message begins with the number of its channel; over SPDY each stream has its type in a header.
+Version 5 is version 4 with a way to end stdin while the rest continues, which SPDY always had. Last, the error stream
+carries the exit of the process: a ``Status`` as JSON. (upstream-behaviour.md §1.21; the names are those of
 k8s.io/apimachinery's remotecommand and portforward.)
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SPDY: Final = "SPDY/3.1"
 PROTOCOL_HEADER: Final = "x-stream-protocol-version"
-"""Over SPDY: what the client offers, and what the server takes of it."""
+"""Over SPDY: the client's versions, and the one that the server chooses."""
 
 V4: Final = "v4.channel.k8s.io"
 V5: Final = "v5.channel.k8s.io"
@@ -28,7 +28,7 @@ TUNNEL: Final = f"{SPDY}+{PORT_FORWARD}"
 
 STREAM_TYPE: Final = "streamtype"
 CLOSE_CHANNEL: Final = 255
-"""Version 5: the client says no more on the channel whose number follows."""
+"""Version 5: the client ends the channel whose number follows."""
 
 
 class StreamChannel(IntEnum):
@@ -42,12 +42,12 @@ class StreamChannel(IntEnum):
 
     @property
     def stream_type(self) -> str:
-        """What the channel is called over SPDY."""
+        """The channel's name over SPDY."""
         return self.name.lower()
 
 
 def channels(streams: StandardStreams) -> tuple[StreamChannel, ...]:
-    """Of what is wanted, the channels there are, in the order in which clients open streams for them."""
+    """Return the channels for these streams, in the order in which clients open them."""
     found = [StreamChannel.ERROR]
     if streams.stdin:
         found.append(StreamChannel.STDIN)
@@ -61,8 +61,8 @@ def channels(streams: StandardStreams) -> tuple[StreamChannel, ...]:
 
 
 def wanted_streams(query: Mapping[str, str], *, tty: bool) -> StandardStreams:
-    """What the API server's request asks for, of a process with a terminal or without. Raises ValueError when that is
-    nothing."""
+    """Return the streams that the API server's request names, for a process with or without a terminal. Raises
+    ValueError if it names none."""
     stdin, stdout, stderr = (query.get(name) == "1" for name in ("input", "output", "error"))
     if not (stdin or stdout or stderr):
         raise ValueError("you must specify at least 1 of stdin, stdout, stderr")
@@ -70,10 +70,10 @@ def wanted_streams(query: Mapping[str, str], *, tty: bool) -> StandardStreams:
 
 
 def failure(message: str) -> dict[str, Any]:
-    """The ``Status`` of a process of which it is not known how it ended, or whether."""
+    """Return the ``Status`` of a process whose end is unknown."""
     return {"metadata": {}, "status": "Failure", "message": message, "reason": "InternalError", "code": 500}
 
 
 def spdy_headers(protocol: str) -> tuple[tuple[str, str], ...]:
-    """The headers with which a client asks for SPDY and a protocol within it, or a server takes both."""
+    """Return the headers with which a client requests SPDY and a protocol within it, or a server accepts both."""
     return (("connection", "Upgrade"), ("upgrade", SPDY), (PROTOCOL_HEADER, protocol))

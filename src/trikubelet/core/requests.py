@@ -1,4 +1,4 @@
-"""What a pod asks for as a whole, resource by resource: what admission counts, and what its status reports."""
+"""The requests of a pod as a whole, resource by resource, for admission and for its status."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def requests(pod: Pod) -> dict[str, int]:
-    """What the pod asks for, its overhead with it, without what it asks nothing of; millicores, bytes or pieces.
-    Raises ValueError for an amount that is none."""
+    """Return the pod's requests including its overhead, in millicores, bytes or pieces; only resources with a request.
+    Raises ValueError for an invalid amount."""
     spec = pod.spec
     own = spec.resources.requests if spec.resources is not None else {}
     names = {name for c in all_containers(pod) if c.resources is not None for name in c.resources.requests}
@@ -29,7 +29,8 @@ def requests(pod: Pod) -> dict[str, int]:
 
 
 def promised(pod: Pod) -> dict[str, int]:
-    """What a pod that is here was promised: nothing, where its amounts are none, for it must not keep others out."""
+    """Return the requests of a pod that is already on the node; none if they are invalid, so that it blocks no other
+    pod."""
     try:
         return requests(pod)
     except ValueError:
@@ -37,5 +38,5 @@ def promised(pod: Pod) -> dict[str, int]:
 
 
 def counted(resource: str, amount: Fraction) -> int:
-    """An exact amount in millicores, bytes or pieces, rounded up."""
+    """Return an exact amount in millicores, bytes or pieces, rounded up."""
     return ceil(amount * 1000) if resource == "cpu" else ceil(amount)

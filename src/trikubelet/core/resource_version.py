@@ -1,23 +1,23 @@
-"""Which of two versions of one object is newer.
+"""Compares two versions of one object.
 
-Resource versions are decimal numbers that grow with every write, and since v1.35 the API says that they may be compared
-as such.
+Resource versions are decimal numbers that grow with every write, and since v1.35 the API guarantees that they can be
+compared as such.
 """
 
 from __future__ import annotations
 
 
 def is_older(version: str, than: str) -> bool:
-    """Whether ``version`` was there before the other. Of two that are not both numbers it is unknown: False."""
+    """True if ``version`` is older than the other. False if they are not both numbers, because then it is unknown."""
     return version.isdecimal() and than.isdecimal() and _rank(version) < _rank(than)
 
 
 def may_be_newer(version: str, than: str) -> bool:
-    """Whether what has ``version`` may say more than what has the other: it is another, and not an older one."""
+    """True if an object of ``version`` may be newer than one of the other: it differs, and is not known to be older."""
     return version != than and not is_older(version, than)
 
 
 def _rank(version: str) -> tuple[int, str]:
-    """Orders numbers of any length, which Python's int does not read."""
+    """Return a sort key for numbers of any length; Python's int rejects long ones."""
     digits = version.lstrip("0")
     return len(digits), digits

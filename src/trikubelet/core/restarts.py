@@ -1,9 +1,9 @@
-"""Whether a container that ended runs again, and not before when.
+"""Decides if a container that ended runs again, and how soon.
 
-The policy of a container is its own ``restartPolicy`` or else its pod's; before either, the first of its
-``restartPolicyRules`` that matches the exit code decides. An init container with policy Always is a sidecar and always
-runs again. Restarts of a crashing container are spaced by a back-off that doubles from 10 s to 5 min, counts from the
-moment the container finished, and is forgotten after it ran well for twice the maximum (upstream: doBackOff).
+A container's policy is its own ``restartPolicy``, or else its pod's. The first of its ``restartPolicyRules`` that
+matches the exit code comes before both. An init container with policy Always is a sidecar and always runs again.
+Restarts of a crashing container wait for a back-off that doubles from 10 s to 5 min, counts from the container's end,
+and is reset after it ran well for twice the maximum (upstream: doBackOff).
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ KILLED_EXIT_CODE: Final = 137
 
 
 def is_sidecar(init_container: Container) -> bool:
-    """Whether an *init* container is restartable, that is, runs beside the regular ones."""
+    """True if an *init* container is restartable, that is, runs next to the regular ones."""
     return init_container.restart_policy == ALWAYS
 
 
 def policy(pod: Pod, container: Container) -> str:
-    """The restart policy in force for a container: its own, or its pod's."""
+    """Return the restart policy in force for a container: its own, or its pod's."""
     return container.restart_policy or pod.spec.restart_policy or ALWAYS
 
 
 def rule_action(container: Container, exit_code: int) -> str:
-    """The action of the container's first rule that matches the exit code, or empty."""
+    """Return the action of the container's first rule that matches the exit code; "" if none does."""
     for rule in container.restart_policy_rules:
         if rule.exit_codes is None:
             continue
@@ -49,7 +49,7 @@ def rule_action(container: Container, exit_code: int) -> str:
 
 
 def allows_restart(pod: Pod, container: Container, exit_code: int) -> bool:
-    """Whether the rules and the policy let a container that ended with this code run again."""
+    """True if the rules and the policy let a container that ended with this code run again."""
     if rule_action(container, exit_code) in (RESTART, RESTART_ALL):
         return True
     match policy(pod, container):
@@ -62,17 +62,17 @@ def allows_restart(pod: Pod, container: Container, exit_code: int) -> bool:
 
 
 def init_exit_code(exit_code: int, reason: str) -> int:
-    """The exit code by which a plain init container is judged: 137 if it ended with 0 but a process in it was killed
-    for lack of memory.
+    """Return the exit code by which a plain init container is judged: 137 if it ended with 0 but a process in it was
+    killed for lack of memory.
 
-    Its shell may hide the death of a child (``eat || true``); the regular containers must not start on the half-made
-    data that this child leaves (upstream: isInitContainerFailed).
+    Its shell may hide the death of a child (``eat || true``); the regular containers must not start on the incomplete
+    data of that child (upstream: isInitContainerFailed).
     """
     return KILLED_EXIT_CODE if exit_code == 0 and reason == OOM_KILLED else exit_code
 
 
 def should_restart(pod: Pod, container: Container, status: ContainerStatus | None) -> bool:
-    """Whether a container that does not run should be started (upstream: ShouldContainerBeRestarted)."""
+    """True if a container that does not run should be started (upstream: ShouldContainerBeRestarted)."""
     if pod.metadata.deletion_timestamp:
         return False
     if status is None or status.state in (ContainerState.UNKNOWN, ContainerState.CREATED):
@@ -85,10 +85,10 @@ def should_restart(pod: Pod, container: Container, status: ContainerStatus | Non
 # ---- back-off ----
 
 CRASH_LOOP_BACK_OFF: Final = "CrashLoopBackOff"
-"""Why a container waits whose back-off runs."""
+"""The reason of a container that waits for its back-off."""
 RUN_CONTAINER_ERROR: Final = "RunContainerError"
 BACKS_OFF: Final = frozenset({CRASH_LOOP_BACK_OFF, RUN_CONTAINER_ERROR})
-"""Reasons of a container that has ended, or did not come up, and waits to be started again."""
+"""Reasons of a container that has ended, or failed to start, and waits to be started again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class BackoffEntry:
 
 
 def backoff_key(pod: Pod, container: Container) -> str:
-    """What a back-off belongs to: a change of image or resources makes a new one."""
+    """Return the key of a container's back-off: a change of image or resources starts a new one."""
     meta = pod.metadata
     resources = msgspec.json.encode(container.resources, order="deterministic").decode()
     parts = (meta.name, meta.namespace, meta.uid, container.name, container.image, resources)
@@ -120,16 +120,16 @@ def _is_forgotten(entry: BackoffEntry, finished_at: int, limits: BackoffLimits) 
 
 
 def backoff_remaining(entry: BackoffEntry | None, finished_at: int, now: int, limits: BackoffLimits) -> float:
-    """Seconds until the container that finished then may start again; 0 when it may now."""
+    """Return the seconds until the container that finished then may start again; 0 if it may now."""
     if entry is None or _is_forgotten(entry, finished_at, limits):
         return 0.0
-    if now < max(entry.set_at, finished_at):  # the clock was set back: what it said before is of no use
+    if now < max(entry.set_at, finished_at):  # the clock was set back: earlier times mean nothing now
         return 0.0  # rather once too soon
     return max(0.0, entry.seconds - (now - finished_at) / SECOND_NS)
 
 
 def backoff_next(entry: BackoffEntry | None, finished_at: int, now: int, limits: BackoffLimits) -> BackoffEntry:
-    """The entry after the container is started again."""
+    """Return the entry after the container is started again."""
     if entry is None or _is_forgotten(entry, finished_at, limits):
         return BackoffEntry(min(limits.first_seconds, limits.seconds_max), now)
     return BackoffEntry(min(entry.seconds * 2, limits.seconds_max), now)

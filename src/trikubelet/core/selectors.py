@@ -1,13 +1,13 @@
-"""Selectors as people write them for a command line or the API: which labels, or which fields, an object must have.
+"""Label and field selectors in the notation of command lines and the API.
 
     app=web,tier!=db                         labels: is, is not (an object without the label is not)
     app in (web, api)                        one of; ``notin`` the opposite
     app,!old                                 has the label, has it not
     status.phase!=Failed,spec.nodeName=n1    fields; ``==`` is ``=``
 
-All terms must hold. In a field's value a comma, an equals sign or a backslash has a backslash before it; which fields
-there are, each kind of object says for itself. Upstream's grammars (apimachinery, labels.Parse and
-fields.ParseSelector) but for ``<`` and ``>`` of labels, which nobody uses here.
+All terms must hold. In a field's value a comma, an equals sign or a backslash is escaped by a backslash; each kind of
+object defines its own fields. The grammars are upstream's (apimachinery, labels.Parse and fields.ParseSelector) without
+``<`` and ``>`` of labels, which have no use here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LABEL_TERM: Final = re.compile(
 
 
 def parse_selector(text: str) -> Selector:
-    """The test that a selector describes; an empty one holds for everything. Raises ValueError naming the term."""
+    """Return the test that a selector describes; an empty one matches everything. Raises ValueError naming the term."""
     tests = []
     place = 0
     while place < len(text):
@@ -56,7 +56,7 @@ _FIELD_TERM: Final = re.compile(r"(?P<path>[\w.]+)(?P<compare>!=|==|=)(?P<value>
 
 
 class FieldTerm(NamedTuple):
-    """What one field must be, or, where that is not ``wanted``, what it must not be."""
+    """The value that a field must have, or, if not ``wanted``, must not have."""
 
     path: str
     value: str
@@ -64,8 +64,8 @@ class FieldTerm(NamedTuple):
 
 
 def parse_field_selector(text: str, known: Container[str]) -> tuple[FieldTerm, ...]:
-    """The terms of a selector; none for an empty one. ``known``: the fields that may be named. Raises ValueError naming
-    the term."""
+    """Return the terms of a selector; none for an empty one. ``known``: the fields that it may name. Raises ValueError
+    naming the term."""
     terms = []
     place = 0
     while place < len(text):

@@ -1,4 +1,4 @@
-"""Under which names and addresses a node's API is asked, and so what its certificate must be good for."""
+"""The names and addresses for which the certificate of a node's API must be valid."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def serving_subject(node_name: str, node: k8s.Node | None) -> Subject | None:
-    """The subject of the serving certificate: the addresses the cluster has of the node, whoever reported them. None
-    before it has any: with a cloud's controller they are its to say, and a guess would be signed for its lifetime. What
-    is neither a name nor an address is left out. (upstream-behaviour.md §1.18)"""
+    """Return the subject of the serving certificate: the node's addresses in the cluster, whichever component reported
+    them. None before there are any: a cloud's controller may set them, and a wrong guess would be signed for the
+    certificate's lifetime. Values that are neither names nor addresses are left out. (upstream-behaviour.md §1.18)"""
     reported = [] if node is None or node.status is None else [one.address for one in node.status.addresses]
     addresses = tuple(dict.fromkeys(one for one in reported if not ip_problem(one)))
     if not addresses:

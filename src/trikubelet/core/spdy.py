@@ -1,13 +1,12 @@
-"""SPDY/3.1 frames without a connection, as far as Kubernetes' streaming protocols use them: bytes in, frames out, and
-the other way round.
+"""SPDY/3.1 frames without a connection, as far as Kubernetes' streaming protocols use them: decodes and encodes them.
 
     bytes ─► FrameReader.feed ─► SynStream · SynReply · Data (as it comes) · Rst · Ping · GoAway
-    bytes that only pass by ─► WholeFrames.feed ─► the same in whole frames, and pings apart
-    what to say ─► FrameWriter ─► bytes
+    bytes to forward ─► WholeFrames.feed ─► the same in whole frames, and pings apart
+    messages ─► FrameWriter ─► bytes
 
-Both ends know SPDY from Go's moby/spdystream, which has no windows: a side that is to wait is not read from. A header
-block depends on all blocks before it in the same direction, so both ends of a connection own a writer and a reader.
-(The SPDY protocol, draft 3.1; the dictionary is the one of its section 2.6.10.1.)
+Both ends follow Go's moby/spdystream, which has no windows: a side that must wait is not read from. A header block
+depends on all blocks before it in the same direction, so both ends of a connection own a writer and a reader. (The SPDY
+protocol, draft 3.1; the dictionary is the one of its section 2.6.10.1.)
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CONTROL_BYTES_MAX: Final = 64 * 1024
-"""Of a control frame, and of its header block unpacked."""
+"""The limit for a control frame, and for its header block unpacked."""
 
 _VERSION: Final = 0x8003
 _FIN: Final = 0x01
 _ID: Final = 0x7FFFFFFF
-_HEAD: Final = struct.Struct(">II")  # of either kind of frame: the first word says what it is, the second how long
+_HEAD: Final = struct.Struct(">II")  # of both kinds of frames: type and flags in the first word, length in the second
 
 
 class _Kind(IntEnum):
@@ -69,15 +68,15 @@ def _counted(text: str) -> bytes:
 
 
 DICTIONARY: Final = b"".join(_counted(word.replace("_", " ")) for word in _WORDS.split(" ")) + _TAIL.encode()
-"""What header blocks are packed with."""
+"""The dictionary with which header blocks are compressed."""
 
 
 class NotSpdy(ValueError):
-    """What came is no SPDY/3.1; the message says why."""
+    """The bytes are not SPDY/3.1; the message says why."""
 
 
 class SynStream(msgspec.Struct, frozen=True):
-    """Opens a stream; ``ends``: its opener has nothing to say on it."""
+    """Opens a stream; ``ends``: its opener sends nothing on it."""
 
     stream_id: int
     headers: Mapping[str, str]
@@ -91,7 +90,7 @@ class SynReply(msgspec.Struct, frozen=True):
 
 
 class Data(msgspec.Struct, frozen=True):
-    """Some bytes of a stream; ``ends``: its sender has no more."""
+    """Some bytes of a stream; ``ends``: they are the sender's last."""
 
     stream_id: int
     data: bytes
@@ -105,13 +104,13 @@ class Rst(msgspec.Struct, frozen=True):
 
 
 class Ping(msgspec.Struct, frozen=True):
-    """Wants the same frame back, from the side that did not begin it: a client's numbers are odd."""
+    """Must be returned unchanged by the side that did not send it first; a client's numbers are odd."""
 
     number: int
 
 
 class GoAway(msgspec.Struct, frozen=True):
-    """There will be no new streams."""
+    """No new streams will be accepted."""
 
 
 Frame = SynStream | SynReply | Data | Rst | Ping | GoAway
@@ -126,15 +125,15 @@ class _Under(msgspec.Struct):
 
 
 class FrameReader(msgspec.Struct):
-    """Owns where in its frames the other end is. Frames of kinds that say nothing to us are left out."""
+    """Owns the position in the other end's frames. Frames of irrelevant kinds are left out."""
 
     _held: bytearray = msgspec.field(default_factory=bytearray)
     _under: _Under | None = None
     _unpacker: zlib._Decompress = msgspec.field(default_factory=lambda: zlib.decompressobj(zdict=DICTIONARY))
 
     def feed(self, data: bytes | bytearray) -> list[Frame]:
-        """What the next bytes bring, in order; DATA is forwarded as it comes. Raises NotSpdy; nothing can be read after
-        that."""
+        """Return the frames in the next bytes, in order; DATA is forwarded as it comes. Raises NotSpdy; nothing can be
+        read after that."""
         self._held += data
         frames: list[Frame] = []
         while True:
@@ -187,14 +186,14 @@ class FrameReader(msgspec.Struct):
                     return [Ping(*struct.unpack_from(">I", payload))]
                 case _Kind.GOAWAY:
                     return [GoAway()]
-                case _Kind.HEADERS:  # which nobody uses, but the unpacker must have seen them
+                case _Kind.HEADERS:  # unused, but the decompressor's state depends on it
                     self._headers(payload[4:])
         except struct.error as error:
             raise NotSpdy(f"a control frame of the kind {kind} that is too short") from error
         return []
 
     def _headers(self, block: bytes) -> dict[str, str]:
-        """A header block, in lower case; of a name given twice the last counts."""
+        """Return a header block with names in lower case; the last of repeated names counts."""
         try:
             plain = self._unpacker.decompress(block, CONTROL_BYTES_MAX)
         except zlib.error as error:
@@ -214,24 +213,25 @@ class FrameReader(msgspec.Struct):
 
 
 class Passed(NamedTuple):
-    """What a reading has brought of whole frames: them, and the numbers of the pings that were among them."""
+    """The result of a reading: whole frames, and the numbers of the pings among them."""
 
     frames: bytes
     pings: list[int]
 
 
 class WholeFrames(msgspec.Struct):
-    """Owns where in its frames the other end is, of bytes that are forwarded unread, in whole frames: of a DATA frame
-    that has come in part, that part is one. So whoever forwards them can say something of his own after each."""
+    """Owns the position in the other end's frames, of bytes that are forwarded unread in whole frames. The received
+    part of a DATA frame becomes a frame of its own, so that the forwarder can insert its own frames after each."""
 
     watched: int = 0
-    """A stream, and whether it has said anything yet is ``is_heard``. No stream is 0."""
+    """A stream to watch, 0 for none; ``is_heard`` becomes true when it has sent anything."""
     is_heard: bool = False
-    _held: bytes = b""  # of a head, or of a control frame
+    _held: bytes = b""  # an incomplete head or control frame
     _under: _Under | None = None
 
     def feed(self, data: bytes | bytearray) -> Passed:
-        """What the next bytes bring, in order, without the pings. Raises NotSpdy; nothing can be read after that."""
+        """Return the frames in the next bytes, in order, and the pings apart. Raises NotSpdy; nothing can be read after
+        that."""
         came, at = memoryview(self._held + data), 0
         parts: list[bytes | memoryview] = []
         pings: list[int] = []
@@ -261,7 +261,7 @@ class WholeFrames(msgspec.Struct):
         return Passed(b"".join(parts), pings)
 
     def _begun(self, under: _Under, size: int) -> bytes:
-        """The head of as much as has come; only the last such part ends the stream."""
+        """Return the head for the part that was received; only the last part ends the stream."""
         under.left -= size
         if under.left:
             return _HEAD.pack(under.stream_id, size)
@@ -270,17 +270,17 @@ class WholeFrames(msgspec.Struct):
 
 
 class FrameWriter:
-    """Owns how far this end's header blocks are packed: what it writes must be sent in that order."""
+    """Owns the state of this end's header compression: frames must be sent in the order in which it returns them."""
 
     def __init__(self) -> None:
         self._packer = zlib.compressobj(zdict=DICTIONARY)
 
     def syn_stream(self, stream_id: int, headers: Mapping[str, str]) -> bytes:
-        """Open a stream; a client's numbers are odd and grow."""
+        """Return the frame that opens a stream; a client's numbers are odd and grow."""
         return _control(_Kind.SYN_STREAM, struct.pack(">IIH", stream_id, 0, 0) + self._block(headers))
 
     def syn_reply(self, stream_id: int) -> bytes:
-        """Accept a stream."""
+        """Return the frame that accepts a stream."""
         return _control(_Kind.SYN_REPLY, stream_id.to_bytes(4, "big") + self._block({}))
 
     def _block(self, headers: Mapping[str, str]) -> bytes:
@@ -290,22 +290,22 @@ class FrameWriter:
 
 
 def data(stream_id: int, some: bytes, *, ends: bool = False) -> bytes:
-    """Bytes of a stream, fewer than 2²⁴."""
+    """Return a frame with bytes of a stream, fewer than 2²⁴."""
     return _HEAD.pack(stream_id, (_FIN if ends else 0) << 24 | len(some)) + some
 
 
 def rst_stream(stream_id: int) -> bytes:
-    """End a stream at once (CANCEL)."""
+    """Return the frame that ends a stream at once (CANCEL)."""
     return _control(_Kind.RST_STREAM, struct.pack(">II", stream_id, 5))
 
 
 def ping(number: int) -> bytes:
-    """A ping, or the answer to one."""
+    """Return a ping, or the answer to one."""
     return _control(_Kind.PING, number.to_bytes(4, "big"))
 
 
 def go_away(last_stream_id: int) -> bytes:
-    """No new streams are taken (OK)."""
+    """Return the frame after which no new streams are accepted (OK)."""
     return _control(_Kind.GOAWAY, struct.pack(">II", last_stream_id, 0))
 
 

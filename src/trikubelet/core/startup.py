@@ -1,8 +1,8 @@
-"""When a pod counts as started, and what of its start does not count: the rules of the pod startup SLI.
+"""The rules of the pod startup SLI: when a pod counts as started, and which parts of its start do not count.
 
-The shell (``pods/startups.py``) keeps the moments and asks here. The SLI leaves out pulling images and init containers,
-and pods whose volumes must be attached and mounted first. (upstream: the pod startup latency tracker and SIG
-Scalability's definition of the SLI)
+The shell (``pods/startups.py``) keeps the times. The SLI leaves out pulling images and init containers, and pods whose
+volumes must be attached and mounted first. (upstream: the pod startup latency tracker and SIG Scalability's definition
+of the SLI)
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _STATELESS: Final = frozenset({"name", "config_map", "secret", "downward_api", "
 
 
 def has_started(status: k8s.PodStatus) -> bool:
-    """Whether every container of the pod is reported to run."""
+    """True if every container of the pod is reported to run."""
     states = [one.state for one in status.container_statuses]
     return bool(states) and all(state is not None and state.running is not None for state in states)
 
 
 def counts_for_sli(pod: k8s.Pod) -> bool:
-    """Whether nothing of the pod has to be attached or mounted from elsewhere."""
+    """True if no volume of the pod has to be attached or mounted from elsewhere."""
     return all(_set_fields(volume) <= _STATELESS for volume in pod.spec.volumes)
 
 
 def init_seconds(status: k8s.PodStatus) -> float:
-    """How long its init containers ran that have ended, in seconds."""
+    """Return how long the ended init containers ran, in seconds."""
     ended = (one.state.terminated for one in status.init_container_statuses if one.state is not None)
     return sum(_ran_seconds(one) for one in ended if one is not None)
 

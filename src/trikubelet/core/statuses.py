@@ -1,13 +1,12 @@
-"""Whether a status reply says anything new: sixteen bytes that stand for what the agent reads of it.
+"""Digests of status replies: sixteen bytes that change only if something that the agent reads changes.
 
-PLEG asks for the status of everything a pod has whenever something may have happened to it, and mostly nothing has. The
-replies are not decoded to find that out: each is digested, and one whose digest is known says what it said before. What
-nobody reads (times of the reply, mounts) and the order of maps, which runtimes draw again each time, do not
-count. What counts is what ``cri.from_wire`` makes records of, neither more nor less, but for a container's user, which
-never becomes another.
+PLEG requests the status of everything in a pod whenever it may have changed, and mostly it has not. Instead of decoding
+each reply, its digest is computed; a known digest means a known status. Unused fields (times of the reply, mounts) and
+the order of maps, which runtimes randomise, do not count. The fields that ``cri.from_wire`` makes records of count, no
+more and no fewer, except a container's user, which never changes.
 
-The work is done by the compiled ``trikubelet._relist``, or by the plain-Python twin where no binary can be loaded. The
-digests of the two differ; each digester compares with itself only.
+The compiled ``trikubelet._relist`` does the work, or the plain-Python twin if no binary can be loaded. The digests of
+the two differ; each digester compares only with itself.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ KEY_BYTES = 16
 
 
 class StatusDigester:
-    """Makes the digests of one ``key``: ``KEY_BYTES`` secret, random bytes, without which nobody can write a status
-    that passes for another."""
+    """Makes the digests of one ``key``: ``KEY_BYTES`` secret random bytes, so that a status with the digest of another
+    cannot be forged."""
 
     def __init__(self, key: bytes, backend: Literal["rust", "python"] = BACKEND) -> None:
         self._inner = _relist.StatusDigester(key) if backend == "rust" else statuses_twin.StatusDigester(key)
 
     def sandbox(self, reply: bytes) -> bytes:
-        """Stands for what a ``PodSandboxStatusResponse`` says. Raises DecodeError, with the ``offset`` in bytes."""
+        """Return the digest of a ``PodSandboxStatusResponse``. Raises DecodeError, with the ``offset`` in bytes."""
         return self._inner.sandbox(reply)
 
     def container(self, reply: bytes) -> bytes:
-        """Stands for what a ``ContainerStatusResponse`` says. Raises DecodeError, with the ``offset`` in bytes."""
+        """Return the digest of a ``ContainerStatusResponse``. Raises DecodeError, with the ``offset`` in bytes."""
         return self._inner.container(reply)

@@ -1,7 +1,7 @@
-"""Digests of status replies in plain Python: the oracle of the compiled ones, and their stand-in without a binary.
+"""Digests of status replies in plain Python: the oracle of the compiled ones, and their fallback without a binary.
 
-A table says where a reply has what is read of it; that becomes a tuple of plain values, the same for the same record,
-and the tuple's text is hashed. Every rule here must hold in ``rust/relist/src/statuses.rs``.
+A table lists the fields of a reply that are read; they become a tuple of plain values, equal for equal records, and the
+tuple's text is hashed. Every rule here must hold in ``rust/relist/src/statuses.rs``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ READY, NODE, UNKNOWN = 0, 2, 3
 Values: TypeAlias = dict[str, Any]
 Read: TypeAlias = Callable[[bytes, Field, Values], None]
 Layout: TypeAlias = dict[int, Union[Read, "Layout"]]
-"""What a message has under which number: something to read, or a message inside it."""
+"""The fields of a message by number: a value to read, or a message inside it."""
 
 
 class StatusDigester:
@@ -50,7 +50,7 @@ def _read(reply: bytes, method: str, layout: Layout, form: Callable[[Values], ob
 
 
 def _walk(data: bytes, message: Iterable[Field], layout: Layout, values: Values) -> None:
-    """A message that stands twice is merged, since all of it goes to the same place; the last of a value wins."""
+    """Read a message. A repeated submessage is merged, as all parts go to the same place; the last of a value wins."""
     for entry in message:
         what = layout.get(entry.number)
         if isinstance(what, dict):
@@ -84,8 +84,8 @@ def _signed(name: str) -> Read:
 
 
 def _one_of(names: Mapping[str, str]) -> Read:
-    """An entry of a map, if it has one of these keys. One with anything but a key and a value is none to the protobuf
-    library of the adapter."""
+    """Read an entry of a map, if it has one of these keys. An entry with further fields does not count: the adapter's
+    protobuf library ignores it."""
 
     def read(data: bytes, entry: Field, values: Values) -> None:
         numbers: set[int] = set()

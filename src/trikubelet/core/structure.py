@@ -1,7 +1,7 @@
-"""Does a document have the shape of a type? All that does not fit is found in one walk, with field paths and lines.
+"""Compares a document with a type and finds all mismatches in one walk, with field paths and lines.
 
 The types are msgspec structs, generated (``model.k8s``) or written by hand (configurations). msgspec's own decoder
-stops at the first fault and lets unknown fields vanish; a person with a bad manifest deserves better. The walk knows:
+stops at the first fault and ignores unknown fields, which is too little for a user with a bad manifest. The types are:
 
     str, int, float, bool, object      as in JSON; an int is whole and fits 64 bits; object takes anything
     X | None, X | Y                    a union chooses by what was written, so its members must be of different kinds
@@ -11,7 +11,7 @@ stops at the first fault and lets unknown fields vanish; a person with a bad man
     Annotated[X, Scalar(parse, what)]  a scalar with a written form of its own, see ``model.scalar``
     NewType                            as what it was made from
 
-``null`` for a member means that it is absent. Whether values make sense together is for the validations to say.
+``null`` for a member means that it is absent. The validations check if values make sense together.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 UNKNOWN_FIELD = "unknown field"
-"""The problem of a member that the type does not have, for those who let it pass."""
+"""The problem of a member that the type does not have, for callers that allow it."""
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _KINDS = {
@@ -53,21 +53,21 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Examined(Generic[T]):
-    """What a document holds of a type, and every fault. Where there are faults, ``value`` has empty values in their
-    place: good for finding more faults, and for nothing else."""
+    """A document's value of a type, and all faults. ``value`` has empty values at the places of faults: it may only be
+    used to find more faults."""
 
     value: T
     faults: tuple[Fault, ...]
 
 
 def decode(document: Document, type_: type[T]) -> tuple[T | None, list[Fault]]:
-    """The document as a ``type_``, or None and all that is wrong with its shape."""
+    """Return the document as a ``type_``; None with all faults of its shape."""
     examined = examine(document, type_)
     return (None if examined.faults else examined.value), list(examined.faults)
 
 
 def examine(document: Document, type_: type[T]) -> Examined[T]:
-    """The same for callers who want to go on looking for faults of meaning."""
+    """Return the same for callers that go on to find faults of meaning."""
     walk = _Walk(document)
     value = _reader(cast("Any", type_)).read(walk, document.value, "")
     return Examined(cast("T", value), tuple(walk.faults))
@@ -81,7 +81,7 @@ class _Walk:
         self.faults: list[Fault] = []
 
     def written(self, path: str) -> str:
-        """The author's own text of a value that YAML makes something else of; empty where it does not."""
+        """Return the author's own text of a value that YAML converts to another; "" if it does not."""
         return self._document.written_at(path)[:SHOWN_CHARS_MAX]
 
     def fault(self, path: str, problem: str, remedy: str = "") -> None:
@@ -89,13 +89,13 @@ class _Walk:
 
 
 class _Reader:
-    """Reads values of one type. ``kinds`` are the JSON types it takes, ``what`` names it in faults."""
+    """Reads values of one type. ``kinds``: the accepted JSON types; ``what``: their name in faults."""
 
     kinds: tuple[type, ...] = ()
     what: str = ""
 
     def read(self, walk: _Walk, value: object, path: str) -> object:
-        """The value as the type wants it. After a fault, something empty of that type."""
+        """Return the value as the type requires it. After a fault, an empty value of that type."""
         if type(value) in self.kinds:
             return self.take(walk, value, path)
         if type(value) is int and float in self.kinds:
@@ -106,11 +106,11 @@ class _Reader:
         return self.empty()
 
     def take(self, walk: _Walk, value: Any, path: str) -> object:
-        """The value, of one of the kinds."""
+        """Return the value, which is of one of the kinds."""
         raise NotImplementedError
 
     def empty(self) -> object:
-        """What stands where nothing fit."""
+        """Return the value for the place of a fault."""
         raise NotImplementedError
 
 
@@ -139,7 +139,7 @@ class _Anything(_Reader):
 
 
 class _Choice(_Reader):
-    """Literal and Enum: what was written, and what it stands for."""
+    """Literal and Enum: the written forms, and their values."""
 
     def __init__(self, choices: dict[object, object]) -> None:
         self._choices = choices
@@ -237,7 +237,8 @@ class _Map(_Reader):
 
 
 def _held(reader: _Reader, walk: _Walk, item: object, path: str) -> object:
-    """An item of a list or map. An empty string may be written as nothing at all there, as in ``labels: {a: }``."""
+    """Return an item of a list or map. An empty string may be written as nothing at all there, as in ``labels: {a:
+    }``."""
     return "" if item is None and reader.kinds == (str,) else reader.read(walk, item, path)
 
 
@@ -278,7 +279,7 @@ class _Field:
 
 @cache
 def _fields(type_: type[msgspec.Struct]) -> dict[str, _Field]:
-    """A struct's fields by their names on the wire."""
+    """Return a struct's fields by their names on the wire."""
     return {
         field.encode_name: _Field(field.name, _reader(field.type), field.required)
         for field in msgspec.structs.fields(type_)
@@ -287,7 +288,7 @@ def _fields(type_: type[msgspec.Struct]) -> dict[str, _Field]:
 
 @cache
 def _reader(type_: Any) -> _Reader:
-    """The reader of a type. Raises TypeError for types that the walk does not know."""
+    """Return the reader of a type. Raises TypeError for unsupported types."""
     if isinstance(type_, NewType):
         return _reader(type_.__supertype__)
     origin, arguments = get_origin(type_), get_args(type_)
@@ -332,7 +333,7 @@ def _one_of(choices: dict[object, object]) -> str:
 
 
 def _type_remedy(value: object, kinds: tuple[type, ...], written: str) -> str:
-    """What to do about the commonest slips."""
+    """Return the remedy for the commonest mistakes."""
     if isinstance(value, (bool, int, float)) and str in kinds:
         return f'put it in quotes: "{written}"' if written else "put it in quotes"
     if isinstance(value, str) and (int in kinds or bool in kinds):

@@ -1,8 +1,8 @@
-"""How a pod's containers are stopped: in which order, and with how much grace each.
+"""The order in which a pod's containers are stopped, and the grace of each.
 
-Regular containers go first, together. Sidecars outlive them and go in the reverse of their starting order, one after
-another, so that a proxy or a log shipper serves to the last. The preStop hooks of all run at once, before any of that.
-The grace is one budget: what its hook and the wait for its turn took is not there for a container's end, but the
+Regular containers go first, together. Sidecars outlive them and are stopped in the reverse of their starting order, one
+after another, so that a proxy or a log shipper serves to the last. The preStop hooks of all run at once, before that.
+The grace is one budget: the time for its hook and the wait for its turn is deducted from a container's grace, but the
 runtime always gets two seconds (upstream: kuberuntime_container.go, kuberuntime_termination_order.go).
 """
 
@@ -24,8 +24,9 @@ RUNTIME_GRACE_SECONDS_MIN = 2
 
 
 def kill_stages(pod: Pod, observed: PodObservation) -> tuple[tuple[ContainerStatus, ...], ...]:
-    """The containers to stop, stage by stage: each stage's are stopped together, the next when all of them are down.
-    Everything that runs, or may run, is in exactly one stage; containers the spec does not name are in the first."""
+    """Return the containers to stop, in stages: a stage's containers are stopped together, the next stage when they
+    have ended. Every container that runs, or may run, is in exactly one stage; those that the spec does not name are in
+    the first."""
     alive = [s for s in observed.containers if s.state in (ContainerState.RUNNING, ContainerState.UNKNOWN)]
     sidecars = [container.name for container in pod.spec.init_containers if is_sidecar(container)]
     stages = [tuple(s for s in alive if s.name not in sidecars)]
@@ -34,8 +35,8 @@ def kill_stages(pod: Pod, observed: PodObservation) -> tuple[tuple[ContainerStat
 
 
 def container_grace(pod: Pod, container: Container | None, reason: KillReason) -> int:
-    """Grace for one container that is killed while its pod lives on, in seconds: the deletion's, the failed probe's
-    own, or the pod's."""
+    """Return the grace in seconds of one container that is killed while its pod lives on: the deletion's, the failed
+    probe's own, or the pod's."""
     deletion = pod.metadata.deletion_grace_period_seconds
     if deletion is not None:
         return deletion
@@ -50,6 +51,5 @@ def container_grace(pod: Pod, container: Container | None, reason: KillReason) -
 
 
 def grace_left(grace_seconds: float, used_seconds: float) -> int:
-    """What remains of a grace after part of it was used: in whole seconds, rounded in the container's favour, and never
-    less than the runtime needs."""
+    """Return the rest of a partly used grace: whole seconds, rounded up, and never less than the runtime needs."""
     return max(RUNTIME_GRACE_SECONDS_MIN, math.ceil(grace_seconds - used_seconds))

@@ -1,4 +1,4 @@
-"""Times as the API writes them: RFC 3339 in UTC, whole seconds."""
+"""Times in the API's notation: RFC 3339 in UTC, whole seconds."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _RFC3339 = re.compile(
 
 
 def rfc3339(ns: int) -> str:
-    """Nanoseconds since the epoch as ``2026-11-21T07:01:02Z``; empty for 0, which means "has not happened"."""
+    """Return nanoseconds since the epoch as ``2026-11-21T07:01:02Z``; "" for 0, which means "has not happened"."""
     if ns == 0:
         return ""
     return f"{_seconds(ns // SECOND_NS)}Z"
 
 
 def rfc3339_nano(ns: int) -> str:
-    """The same with nanoseconds and without trailing zeros, as container logs and annotations have it."""
+    """Return them with nanoseconds and without trailing zeros, like container logs and annotations."""
     whole, fraction = divmod(ns, SECOND_NS)
     text = _seconds(whole)
     digits = f"{fraction:09d}".rstrip("0")
@@ -29,20 +29,20 @@ def rfc3339_nano(ns: int) -> str:
 
 
 def rfc3339_micro(ns: int) -> str:
-    """The same with microseconds, all six digits, as leases and events have it (the API's MicroTime). Raises
-    ValueError beyond the year 9999, after which RFC 3339 has no word."""
+    """Return them with microseconds, always six digits, like leases and events (the API's MicroTime). Raises ValueError
+    beyond the year 9999, which RFC 3339 cannot express."""
     whole, fraction = divmod(ns, SECOND_NS)
     return f"{_seconds(whole)}.{fraction // 1000:06d}Z"
 
 
 def _seconds(whole: int) -> str:
-    # strftime asks the disk for the local time zone each time, although it is not needed.
+    # strftime reads the local time zone from disk each time, although it is not needed.
     return datetime.fromtimestamp(whole, UTC).isoformat()[:19]
 
 
 def parse_rfc3339(text: str) -> int:
-    """Nanoseconds since the epoch, to the last digit. Raises ValueError on anything but RFC 3339: a time without an
-    offset, for one, means something else on every machine. Digits beyond nanoseconds are dropped."""
+    """Return nanoseconds since the epoch, exactly. Raises ValueError on anything but RFC 3339: a time without an
+    offset, for example, differs from machine to machine. Digits beyond nanoseconds are dropped."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise ValueError(f'"{text}" is not a time of RFC 3339, such as "2026-11-21T07:01:02Z"')

@@ -1,11 +1,11 @@
-"""A token bucket: so many at once, so many a second in the long run. Times are seconds of whatever clock the caller
-keeps to; one that was set back brings no tokens and takes none."""
+"""A token bucket: a burst, then a steady rate. Times are seconds of any clock of the caller's; a clock that is set back
+neither adds nor removes tokens."""
 
 from __future__ import annotations
 
 
 class TokenBucket:
-    """Owns how many tokens are left; fewer than none where some were taken in advance."""
+    """Owns the number of tokens; negative if some were taken in advance."""
 
     __slots__ = ("_at", "_burst", "_per_second", "_tokens")
 
@@ -18,7 +18,7 @@ class TokenBucket:
         self._at = now_seconds
 
     def take(self, now_seconds: float) -> bool:
-        """Take a token, if there is one."""
+        """Take a token. False if there is none."""
         self._refill(now_seconds)
         if self._tokens < 1.0:
             return False
@@ -26,7 +26,7 @@ class TokenBucket:
         return True
 
     def take_in_advance(self, now_seconds: float) -> float:
-        """Take a token that may be yet to come; how many seconds until it is there."""
+        """Take a token that may not be there yet, and return the seconds until it is."""
         self._refill(now_seconds)
         self._tokens -= 1.0
         return max(0.0, -self._tokens / self._per_second)

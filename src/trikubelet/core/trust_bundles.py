@@ -1,6 +1,6 @@
-"""Trust anchors that pods mount: what a projected source picks of a cluster's ClusterTrustBundles.
+"""Trust anchors that pods mount: a projected source's selection of a cluster's ClusterTrustBundles.
 
-A source names one bundle, or a signer and labels, and gets a file of every certificate in what it picks, each once.
+A source names one bundle, or a signer and labels, and gets a file of all certificates in the selection, each once.
 Upstream leaves their order open; here it is always the same, so that a file changes only when its certificates do.
 """
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def trust_anchors(
     source: k8s.ClusterTrustBundleProjection, bundles: Iterable[k8s.ClusterTrustBundle], contents: Contents
 ) -> bytes:
-    """The file, PEM; empty where nothing is picked and the source is optional; ``contents``: those of the volume.
-    Raises ValueError where nothing is picked and the source is not optional, and for a bundle that nobody can read."""
+    """Return the file in PEM; empty if nothing is selected and the source is optional. ``contents``: those of the
+    volume. Raises ValueError if nothing is selected and the source is not optional, and for an unreadable bundle."""
     picked = [one for one in bundles if _is_picked(source, one)]
     if not picked and not source.optional:
         raise ValueError(
@@ -31,7 +31,8 @@ def trust_anchors(
             if source.name
             else "combination of signerName and labelSelector matched zero ClusterTrustBundles"
         )
-    # Of each bundle once, and then most sources need no more: a bundle may hold one certificate thousands of times.
+    # Each bundle is reduced to unique certificates first, because it may hold one thousands of times. One bundle needs
+    # no more.
     alone = [contents.once(one, "trustBundle", partial(_anchors, one.spec.trust_bundle.encode())) for one in picked]
     return alone[0] if len(alone) == 1 else _anchors(b"".join(alone))
 
@@ -45,7 +46,7 @@ def _is_picked(source: k8s.ClusterTrustBundleProjection, bundle: k8s.ClusterTrus
         return bundle.metadata.name == source.name
     selector = source.label_selector
     if selector is None or bundle.spec.signer_name != source.signer_name:
-        return False  # no selector selects nothing, an empty one all
+        return False  # no selector selects nothing, an empty one selects all
     labels = bundle.metadata.labels
     asked = all(labels.get(key) == value for key, value in selector.match_labels.items())
     return asked and all(holds(requirement, labels) for requirement in selector.match_expressions)

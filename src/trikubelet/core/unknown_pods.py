@@ -1,4 +1,4 @@
-"""The words about pods on the runtime that another node agent began, or that an earlier root directory had."""
+"""Texts about pods on the runtime that another node agent began, or that an earlier root directory had."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def waits_for_unknown(namespace: str, name: str, uid: str) -> str:
 
 
 def unknown_pods_message(unknown: UnknownOnRuntime, means: str = MEANS) -> str:
-    """Return the warning about another node agent's pods, of which there is one at least, with what to do."""
+    """Return the warning about another node agent's pods, of which there is at least one, with what to do."""
     return f"{unknown_pods_found(unknown)} ({unknown_pods_remedy(unknown, means)})"
 
 
@@ -60,8 +60,7 @@ def unknown_pods_remedy(unknown: UnknownOnRuntime, means: str = MEANS) -> str:
 
 
 def unknown_pods_end(unknown: UnknownOnRuntime, remedy: str) -> str:
-    """Return the announcement that these pods, of which there is one at least, end and are removed too, and how they
-    would not."""
+    """Return the announcement that these pods, at least one, are ended and removed too, with how to avoid that."""
     one = unknown.count == 1
     end, are = ("ends", "is") if one else ("end", "are")
     what = end if unknown.running else f"{are} removed"

@@ -1,11 +1,11 @@
-"""Which users of the node are those of a pod with ``hostUsers: false``: no two pods have one in common.
+"""Assigns users of the node to pods with ``hostUsers: false``: no two pods share one.
 
-    the administrator's word, the configuration ─► pool_of ─► IdPool ─┐
-    the files ``userns`` of all pods on this node ────────────────────┤
-    /etc/subuid, /etc/subgid ─► subordinate_ranges ───────────────────┴─► ids_of ─► IdRange ─► written ─► the pod's file
+    the administrator's reservation, the configuration ─► pool_of ─► IdPool ─┐
+    the files ``userns`` of all pods on this node ───────────────────────────┤
+    /etc/subuid, /etc/subgid ─► subordinate_ranges ──────────────────────────┴─► ids_of ─► IdRange ─► written ─► file
 
-The files are all there is to know, so whoever reads them knows as much as who wrote them. ``pods.user_ids`` reads and
-writes them. They are upstream's (pkg/kubelet/userns), and so are the messages of what is wrong with a pool.
+The files are the only state, so a reader of the files knows as much as their writer. ``pods.user_ids`` reads and writes
+them. They are upstream's (pkg/kubelet/userns), and so are the error texts about a pool.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 HOST_IDS: Final = 1 << 16
-"""As many ids, from 0 on, are the node's own; and as many a pod has, where the configuration does not say."""
+"""The number of ids, from 0 on, that are the node's own; and the default number of ids of a pod."""
 
 IDS_END: Final = (1 << 32) - 1
-"""The first id that cannot be mapped: to the kernel it is no user at all."""
+"""The first id that cannot be mapped: for the kernel it is no user."""
 
 
 _NUMBERS: Final = re.compile(r"([0-9]{1,10}):([0-9]{1,10})")
@@ -34,20 +34,20 @@ _NUMBERS: Final = re.compile(r"([0-9]{1,10}):([0-9]{1,10})")
 
 @dataclass(frozen=True, slots=True)
 class Unsaid:
-    """Nobody said whether ids are set aside, and ``why``, for whoever wants some."""
+    """It is unknown if ids are reserved. ``why``: the reason, for pods that need some."""
 
     why: str
 
 
 SubordinateIds: TypeAlias = tuple[str, str] | Unsaid | None
-"""What ``getsubids`` printed of the users and of the groups that the administrator set aside for the kubelet; None:
-nothing is set aside."""
+"""The output of ``getsubids`` for the users and the groups that the administrator reserved for the kubelet; None:
+nothing is reserved."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdPool:
-    """Ids of the node that are for pods: ``length`` of them from ``first`` on, ``each`` to a pod; or, where that is
-    ``unsaid``, none until the agent restarts."""
+    """Ids of the node for pods: ``length`` of them from ``first`` on, ``each`` to a pod. If ``unsaid``, none until the
+    agent restarts."""
 
     first: int = HOST_IDS
     length: int = IDS_END - HOST_IDS
@@ -57,12 +57,12 @@ class IdPool:
     """The administrator reserved it for the kubelet: the other lines of /etc/subuid and /etc/subgid do not count."""
 
     def ranges(self) -> Iterator[IdRange]:
-        """Every range there is to give, the lowest first."""
+        """Yield every range of the pool, the lowest first."""
         for place in range(self.length // self.each):
             yield self.range_at(place)
 
     def range_at(self, place: int) -> IdRange:
-        """The range at a place; the lowest is at 0."""
+        """Return the range at a place; the lowest is at 0."""
         return IdRange(self.first + place * self.each, self.each)
 
 
@@ -78,8 +78,8 @@ class _Mappings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def pool_of(each: int, subordinate: SubordinateIds, pods_max: int) -> IdPool:
-    """What there is for ``pods_max`` pods that get ``each`` ids. Where nothing is set aside, everything is for pods but
-    the node's own. Raises ValueError for what will not do."""
+    """Return the pool for ``pods_max`` pods that get ``each`` ids. If nothing is reserved, it is all but the node's own
+    ids. Raises ValueError for an unsuitable reservation."""
     if isinstance(subordinate, Unsaid):
         return IdPool(each, 0, each, subordinate)
     first, length = (each, IDS_END - each) if subordinate is None else _set_aside(*subordinate)
@@ -96,7 +96,7 @@ def pool_of(each: int, subordinate: SubordinateIds, pods_max: int) -> IdPool:
 
 
 def _set_aside(users: str, groups: str) -> tuple[int, int]:
-    """The first id and the number of ids in a line as ``0: kubelet 65536 7208960``."""
+    """Return the first id and the number of ids in a line like ``0: kubelet 65536 7208960``."""
     if users != groups:
         raise ValueError('mismatched subuids and subgids for user "kubelet"')
     lines = users.strip().splitlines()
@@ -110,7 +110,7 @@ def _set_aside(users: str, groups: str) -> tuple[int, int]:
 
 
 def read(content: bytes) -> IdRange:
-    """What a file says. Raises ValueError for what neither this agent nor upstream's kubelet writes."""
+    """Return the ids in a file. Raises ValueError for content that neither this agent nor upstream's kubelet writes."""
     try:
         found = msgspec.json.decode(content, type=_Mappings)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -126,14 +126,14 @@ def read(content: bytes) -> IdRange:
 
 
 def written(ids: IdRange) -> bytes:
-    """What the file of a pod says that has these."""
+    """Return the content of the file of a pod with these ids."""
     mapping = (_Mapping(ids.first, 0, ids.length),)
     return msgspec.json.encode(_Mappings(mapping, mapping))
 
 
 def subordinate_ranges(content: str) -> Iterator[IdRange]:
-    """The ranges in a file in the form of subuid(5), ``alice:100000:65536``, whose ids users of the node may take for
-    their own containers. Malformed lines are skipped."""
+    """Yield the ranges in a file in the form of subuid(5), ``alice:100000:65536``, whose ids users of the node may use
+    for their own containers. Malformed lines are skipped."""
     for line in content.splitlines():
         _, _, numbers = line.partition(":")
         first, _, count = numbers.partition(":")
@@ -147,12 +147,11 @@ def ids_of(
     pool: IdPool,
     users: Iterable[IdRange] = (),
 ) -> IdRange:
-    """The ids of a pod that gets a sandbox: those in its file, else one of the pool's free ranges, drawn by the pod's
-    UID. Free is a range of which neither a pod nor a user of the node has an id.
+    """Return the ids of a pod that gets a sandbox: those in its file, else a free range of the pool, chosen by the
+    pod's UID. A range is free if neither a pod nor a user of the node has an id in it.
 
-    ``files``: those of all pods on the node, by UID. ``users``: the ids that users of the node may take for their
-    containers. Raises ValueError if none is free, or if a file cannot be relied on, because then it is unknown what is
-    free."""
+    ``files``: those of all pods on the node, by UID. ``users``: the ids that users of the node may use for their
+    containers. Raises ValueError if none is free, or if a file is unreadable, because then the free ids are unknown."""
     held = {other: read_of(other, content) for other, content in files.items()}
     if uid in held:
         if sharers := sorted(other for other, ids in held.items() if other != uid and _overlap(ids, held[uid])):
@@ -168,14 +167,14 @@ def ids_of(
 
 
 def problems(files: Mapping[str, bytes]) -> Iterator[str]:
-    """What is wrong with the files of the pods on the node: each that cannot be read, and who has ids of another."""
+    """Yield the faults in the files of the node's pods: unreadable ones, and pods that share ids."""
     held = {}
     for uid, content in sorted(files.items()):
         try:
             held[uid] = read_of(uid, content)
         except ValueError as error:
             yield str(error)
-    widest = ""  # of those that begin no later: the one that ends last
+    widest = ""  # of the ranges so far: the one that ends last
     for uid in sorted(held, key=lambda one: held[one].first):
         if widest and _overlap(held[widest], held[uid]):
             yield f"pods {widest} and {uid} have ids in common (see their files userns)"
@@ -184,7 +183,7 @@ def problems(files: Mapping[str, bytes]) -> Iterator[str]:
 
 
 def read_of(uid: str, content: bytes) -> IdRange:
-    """What the file of a pod says. Raises ValueError, naming it."""
+    """Return the ids in the file of a pod. Raises ValueError, naming the pod."""
     try:
         return read(content)
     except ValueError as error:
@@ -192,13 +191,13 @@ def read_of(uid: str, content: bytes) -> IdRange:
 
 
 def _spread(uid: str) -> int:
-    """A number for each UID, all as likely as the others."""
+    """Return a number for a UID, uniformly distributed."""
     return int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=8).digest(), "big")
 
 
 def _places(ids: IdRange, pool: IdPool) -> range:
-    """The places of the pool's ranges that have an id of these. Those of a pod were given out of another pool if the
-    configuration has changed since."""
+    """Return the indices of the pool's ranges that contain an id of these. A pod's ids may come from another pool if
+    the configuration has changed since."""
     first, last = ((id_ - pool.first) // pool.each for id_ in (ids.first, _end(ids) - 1))
     return range(max(first, 0), min(last + 1, pool.length // pool.each))
 

@@ -1,10 +1,10 @@
-"""Whether a volume that became larger is to become larger on this node, too, and what is written to its claim.
+"""Decides if an expanded volume must be expanded on this node, too, and how its claim is updated.
 
     claim enlarged ─► a controller makes the disk larger, notes that in the PersistentVolume, and marks the claim
         ─► the node's driver lets the file system follow ─► the claim has its new size and no marks
 
-The claim's marks are a state, or with older controllers a condition. ``volumes.csi_expansion`` carries out; states and
-rules are upstream's (KEP-284, KEP-1790).
+The claim's marks are a state, or with older controllers a condition. ``volumes.csi_expansion`` does the work; states
+and rules are upstream's (KEP-284, KEP-1790).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ INFEASIBLE: Final = "NodeResizeInfeasible"
 WAITS_FOR_NODE: Final = "FileSystemResizePending"
 FAILED: Final = "NodeResizeError"
 NOT_REQUIRED: Final = "volume.kubernetes.io/node-expansion-not-required"
-"""A claim's annotation, by which a controller says that nodes have nothing to do."""
+"""A claim's annotation by which a controller declares that nodes have nothing to do."""
 _MARKS: Final = frozenset({"Resizing", WAITS_FOR_NODE, "ControllerResizeError", FAILED})
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """How large a volume is to become. ``is_claims``: its claim is to be updated, which another node may have done."""
+    """The target size of a volume. ``is_claims``: its claim must be updated, which another node may have done."""
 
     size: str
     size_bytes: int
@@ -43,14 +43,14 @@ class Expansion:
 
 
 def claimed_bytes(held: k8s.PersistentVolumeClaim) -> int | None:
-    """The size the claim is known to have, None where that is not known yet. Raises ValueError."""
+    """Return the claim's known size; None if it is unknown yet. Raises ValueError."""
     size = held.status.capacity.get(STORAGE) if held.status is not None else None
     return None if size is None else whole(size)
 
 
 def due(held: k8s.PersistentVolumeClaim, volume: k8s.PersistentVolume, here_bytes: int) -> Expansion | None:
-    """What is to be done about a volume that had ``here_bytes`` when it was last looked at on this node. Raises
-    ValueError."""
+    """Return the due expansion of a volume that had ``here_bytes`` when this node last checked it; None if none is due.
+    Raises ValueError."""
     if held.spec.volume_name != volume.metadata.name:  # recreated under its name
         return None
     size, known = volume.spec.capacity.get(STORAGE), claimed_bytes(held)
@@ -64,12 +64,13 @@ def due(held: k8s.PersistentVolumeClaim, volume: k8s.PersistentVolume, here_byte
 
 
 def _is_on_many_nodes(held: k8s.PersistentVolumeClaim) -> bool:
-    """Whether each node that has the volume must see to it by itself: on one node alone nobody else could have."""
+    """True if each node that has the volume must expand it by itself; a volume on one node has no other node to do
+    it."""
     return "ReadWriteMany" in held.spec.access_modes and NOT_REQUIRED not in held.metadata.annotations
 
 
 def waits_for_node(held: k8s.PersistentVolumeClaim) -> bool:
-    """Whether a controller has done its part, and a node is to do the rest."""
+    """True if the controller's part is done and the node's is due."""
     if state := _state(held):
         return state in (PENDING, IN_PROGRESS)
     conditions = held.status.conditions if held.status is not None else ()
@@ -81,21 +82,21 @@ def _state(held: k8s.PersistentVolumeClaim) -> str:
 
 
 def begun(held: k8s.PersistentVolumeClaim) -> Mapping[str, Any] | None:
-    """What is written to the claim's status before the driver is asked: None where nothing need be."""
+    """Return the patch of the claim's status before the driver is called; None if none is needed."""
     if _state(held) in ("", IN_PROGRESS):
         return None
     return _merge(held, allocatedResourceStatuses={STORAGE: IN_PROGRESS})
 
 
 def ended(held: k8s.PersistentVolumeClaim, expansion: Expansion) -> Mapping[str, Any]:
-    """What is written to the claim's status when the volume has its size: that, and no marks any more."""
+    """Return the patch of the claim's status after the expansion: the new size, and no marks."""
     status = {"capacity": {STORAGE: expansion.size}, "conditions": _conditions_but(held, _MARKS)}
     return _merge(held, **status, **({"allocatedResourceStatuses": {STORAGE: None}} if _state(held) else {}))
 
 
 def failed(held: k8s.PersistentVolumeClaim, expansion: Expansion, error: DriverFailed) -> Mapping[str, Any]:
-    """What is written to the claim's status when the driver said no: why, and whether another size must be, or was,
-    asked for. Raises ValueError."""
+    """Return the patch of the claim's status after the driver failed: why, and if another size must be, or was,
+    requested. Raises ValueError."""
     why = {"type": FAILED, "status": "True", "message": f"failed to expand pvc with {error}"}
     is_over = error.is_infeasible or _is_taken_back(held, expansion)
     state = {"allocatedResourceStatuses": {STORAGE: INFEASIBLE}} if _state(held) and is_over else {}
@@ -103,8 +104,8 @@ def failed(held: k8s.PersistentVolumeClaim, expansion: Expansion, error: DriverF
 
 
 def _is_taken_back(held: k8s.PersistentVolumeClaim, expansion: Expansion) -> bool:
-    """Whether an expansion had failed before and the claim asks for another size by now: a controller may only see to
-    that once this one is given up (KEP-1790)."""
+    """True if an expansion had failed before and the claim requests another size now: a controller can only act on that
+    once this expansion is given up (KEP-1790)."""
     has_failed = held.status is not None and any(one.type == FAILED for one in held.status.conditions)
     asked = held.spec.resources.requests.get(STORAGE) if held.spec.resources is not None else None
     return has_failed and asked is not None and whole(asked) != expansion.size_bytes
@@ -116,5 +117,5 @@ def _conditions_but(held: k8s.PersistentVolumeClaim, types: frozenset[str]) -> l
 
 
 def _merge(held: k8s.PersistentVolumeClaim, **status: Any) -> Mapping[str, Any]:
-    """A merge into the claim's status as it was read, and no other."""
+    """Return a merge patch of the claim's status that applies only to the version that was read."""
     return {"metadata": {"resourceVersion": held.metadata.resource_version}, "status": status}

@@ -1,4 +1,4 @@
-"""Upstream's names for the kinds of volumes, as its metrics have them."""
+"""Upstream's names for the kinds of volumes in its metrics."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ PLUGIN_NAMES: Final = {
 
 
 def plugin_name(volume: k8s.Volume) -> str:
-    """The name for this volume's kind; ``unknown`` for one that no node here sets up."""
+    """Return the name of this volume's kind; ``unknown`` for one that this agent does not set up."""
     return next((name for field, name in PLUGIN_NAMES.items() if getattr(volume, field) is not None), "unknown")

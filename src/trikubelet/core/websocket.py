@@ -1,10 +1,10 @@
-"""WebSocket frames (RFC 6455), the server's side, without a connection: bytes in, events out, and the other way round.
+"""WebSocket frames (RFC 6455) of a server, without a connection: decodes and encodes them.
 
     bytes ─► FrameReader.feed ─► Piece… (of a message, as it comes) · Ping · Close
-    what to say ─► frame() ─► bytes
+    bytes to send ◄─ frame() ◄─ data
 
-A message is not put together: its pieces are forwarded as they come, however long it is, so nothing grows here. Of
-extensions none is agreed on. Who drives it owns the connection and answers pings and the farewell.
+Messages are not assembled: their pieces are forwarded as they come, so memory is bounded. No extensions are negotiated.
+The caller owns the connection and answers pings and close frames.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _CONTROL_BYTES_MAX: Final = 125
 _REASON_BYTES_MAX: Final = 123
 _LENGTH_MAX: Final = 2**63 - 1
 _CODES: Final = (range(1000, 1004), range(1007, 1015), range(3000, 5000))
-"""Which a close frame may say (RFC 6455, 7.4, and IANA's registry)."""
+"""The codes that a close frame may have (RFC 6455, 7.4, and IANA's registry)."""
 _FINAL, _RESERVED, _OPCODE, _MASKED = 0x80, 0x70, 0x0F, 0x80
 
 
 class Opcode(IntEnum):
-    """What a frame is."""
+    """The kind of a frame."""
 
     CONTINUATION = 0
     TEXT = 1
@@ -36,7 +36,7 @@ class Opcode(IntEnum):
 
 
 class CloseCode(IntEnum):
-    """Why a conversation ends, as far as we say so (RFC 6455, 7.4.1)."""
+    """The reasons with which the server closes a connection (RFC 6455, 7.4.1)."""
 
     NORMAL = 1000
     GOING_AWAY = 1001
@@ -45,12 +45,12 @@ class CloseCode(IntEnum):
 
 
 class NotWebSocket(ValueError):
-    """What came is no WebSocket frame of a client; the message says why."""
+    """The bytes are no WebSocket frame of a client; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some of a message's bytes; of an empty message, none."""
+    """Some of a message's bytes; empty for an empty message."""
 
     data: bytes
     begins: bool
@@ -59,14 +59,14 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Wants a PONG with the same data."""
+    """Must be answered by a PONG with the same data."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The client's last word: what comes after it is not looked at."""
+    """The client's last frame; later bytes are ignored."""
 
 
 Event = Piece | Ping | Close
@@ -74,7 +74,7 @@ Event = Piece | Ping | Close
 
 @dataclass(slots=True)
 class _Frame:
-    """The frame under way: how much of its payload is there already, and what is to come."""
+    """The incomplete frame: how much of its payload was received, and how much is left."""
 
     opcode: Opcode
     final: bool
@@ -84,7 +84,7 @@ class _Frame:
 
 
 class FrameReader:
-    """Owns where in its frames and messages a client is."""
+    """Owns the position in a client's frames and messages."""
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -93,7 +93,7 @@ class FrameReader:
         self._is_over = False
 
     def feed(self, data: bytes | bytearray) -> list[Event]:
-        """What the next bytes bring, in order. Raises NotWebSocket; nothing can be read after that."""
+        """Return the events in the next bytes, in order. Raises NotWebSocket; nothing can be read after that."""
         self._held += data
         events: list[Event] = []
         while not self._is_over:
@@ -113,7 +113,7 @@ class FrameReader:
         return events
 
     def _head(self) -> _Frame | None:
-        """The next frame's head, once all of it is there."""
+        """Return the next frame's head; None until it is complete."""
         held = self._held
         if len(held) < 2:
             return None
@@ -171,7 +171,7 @@ class FrameReader:
         return Piece(data, begins, not self._amid_message)
 
     def _take(self, frame: _Frame) -> bytes:
-        """What is there of a frame's payload."""
+        """Return the received part of a frame's payload."""
         size = min(frame.left, len(self._held))
         turn = frame.seen % 4
         data = _masked(bytes(self._held[:size]), frame.mask[turn:] + frame.mask[:turn])
@@ -182,7 +182,7 @@ class FrameReader:
 
 
 def frame(opcode: Opcode, data: bytes) -> bytes:
-    """One whole frame of a server."""
+    """Return a whole frame of a server."""
     size = len(data)
     if size < 126:
         head = bytes((_FINAL | opcode, size))
@@ -194,18 +194,19 @@ def frame(opcode: Opcode, data: bytes) -> bytes:
 
 
 def close_frame(code: CloseCode, reason: str) -> bytes:
-    """The farewell; of the reason as much as fits, by whole characters."""
+    """Return a close frame; the reason is cut to fit, by whole characters."""
     cut = reason.encode()[:_REASON_BYTES_MAX].decode(errors="ignore").encode()
     return frame(Opcode.CLOSE, code.to_bytes(2, "big") + cut)
 
 
 def accept_key(key: str) -> str:
-    """What ``Sec-WebSocket-Accept`` says to a ``Sec-WebSocket-Key``."""
+    """Return the ``Sec-WebSocket-Accept`` for a ``Sec-WebSocket-Key``."""
     return base64.b64encode(hashlib.sha1(key.encode() + _GUID).digest()).decode()  # noqa: S324 - no secret, the RFC's
 
 
 def _masked(data: bytes, mask: bytes) -> bytes:
-    """``data`` under a mask of four bytes, or freed of it: the same thing. Long integers do it in one step."""
+    """Return ``data`` masked by four bytes, or unmasked: the operation is its own inverse. Long integers do it in one
+    step."""
     size = len(data)
     key = (mask * (size // 4 + 1))[:size]
     return (int.from_bytes(data, "little") ^ int.from_bytes(key, "little")).to_bytes(size, "little")

@@ -1,4 +1,4 @@
-"""Walking protobuf bytes in plain Python, as ``rust/relist/src/wire.rs`` does: every length checked, every fault
+"""Walks protobuf bytes in plain Python, like ``rust/relist/src/wire.rs``: every length is checked, and every fault is
 reported with its place. The twins of the compiled code (``relist_twin``, ``statuses_twin``) read replies with it.
 """
 
@@ -13,7 +13,7 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 class TwinDecodeError(ValueError):
-    """A reply that cannot be read; ``offset`` is where in it, or in its chunk, in bytes."""
+    """An unreadable reply; ``offset``: the place in it, or in its chunk, in bytes."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -21,14 +21,14 @@ class TwinDecodeError(ValueError):
 
 
 class Fault(Exception):
-    """What is wrong, at which byte of something the walker cannot name."""
+    """A fault at a byte of a message whose name the walker does not know."""
 
     def __init__(self, offset: int, problem: str) -> None:
         self.offset = offset
         self.problem = problem
 
     def located(self, where: str) -> TwinDecodeError:
-        """The same fault, with the reply it is in."""
+        """Return the same fault with the name of its reply."""
         return TwinDecodeError(f"{where}, at byte {self.offset}: {self.problem}", self.offset)
 
 
@@ -43,7 +43,7 @@ class Field(NamedTuple):
 
 
 def fields(data: bytes, at: int, end: int) -> Iterator[Field]:
-    """The fields of the message between two places. Raises Fault."""
+    """Yield the fields of the message between two places. Raises Fault."""
     while at < end:
         tag, at = _varint(data, at, end)
         number, kind = tag >> 3, tag & 7
@@ -67,13 +67,13 @@ def fields(data: bytes, at: int, end: int) -> Iterator[Field]:
 
 
 def inside(data: bytes, entry: Field) -> Iterator[Field]:
-    """The fields of a field that is a message. Raises Fault, at once if it is none."""
+    """Yield the fields of a field that is a message. Raises Fault, at once if it is none."""
     expect(entry, BYTES)
     return fields(data, entry.start, entry.end)
 
 
 def text(data: bytes, entry: Field) -> str:
-    """A field that is a string. Raises Fault."""
+    """Return a field that is a string. Raises Fault."""
     expect(entry, BYTES)
     try:
         return data[entry.start : entry.end].decode()
@@ -82,13 +82,13 @@ def text(data: bytes, entry: Field) -> str:
 
 
 def unsigned(entry: Field) -> int:
-    """A field that is a ``uint32``, however long its varint. Raises Fault."""
+    """Return a field that is a ``uint32``, however long its varint. Raises Fault."""
     expect(entry, VARINT)
     return entry.value & 0xFFFFFFFF
 
 
 def signed(entry: Field) -> int:
-    """A field that is an ``int64``. Raises Fault."""
+    """Return a field that is an ``int64``. Raises Fault."""
     expect(entry, VARINT)
     return entry.value - (1 << 64) if entry.value >= 1 << 63 else entry.value
 

@@ -1,8 +1,8 @@
-"""What a certificate says of itself, read from its DER: names and dates, of a node's own certificate.
+"""Reads names and dates of a node's own certificate from its DER.
 
-Nothing is verified here: that a certificate is whole and belongs to its key is OpenSSL's to say, which shows it
-(``kube/certificate_files.py``). A library that knows everything about certificates is there too, for making keys and
-requests; loading it for four fields would cost every node 11 MB permanently.
+Nothing is verified here: OpenSSL, which presents the certificate, checks that it is whole and belongs to its key
+(``kube/certificate_files.py``). A full library for certificates is there too, for making keys and requests; loading it
+for four fields would permanently cost every node 11 MB.
 
     Certificate ─► to be signed ─► [0] version, serial, algorithm, issuer, validity, subject, key, … [3] extensions
 
@@ -34,7 +34,7 @@ _DNS, _ADDRESS = 0x82, 0x87
 
 
 def read_certificate(pem: bytes) -> Certificate:
-    """The first certificate in a PEM text. Raises ValueError where there is none."""
+    """Return the first certificate in a PEM text. Raises ValueError if there is none."""
     der = next(certificate_blocks(pem), None)
     if der is None:
         raise ValueError("no PEM block of a certificate")
@@ -45,8 +45,8 @@ def read_certificate(pem: bytes) -> Certificate:
 
 
 def certificate_blocks(pem: bytes) -> Iterator[bytes]:
-    """The DER of every certificate in a PEM text, in its order. Raises ValueError for one that is torn."""
-    # By hand, for a regular expression looks for the end once more at each beginning.
+    """Yield the DER of every certificate in a PEM text, in order. Raises ValueError for an incomplete one."""
+    # By hand, because a regular expression searches for the end anew at each beginning.
     at = 0
     while (begins := pem.find(_BEGIN, at)) >= 0:
         begins += len(_BEGIN)
@@ -57,14 +57,14 @@ def certificate_blocks(pem: bytes) -> Iterator[bytes]:
 
 
 def certificate_texts(pem: str) -> list[str]:
-    """The PEM block of every certificate in a text, in its order and whatever is in it. One without an end ends where
-    the next begins."""
+    """Return the PEM block of every certificate in a text, in order and unchecked. One without an end ends where the
+    next begins."""
     _, *blocks = pem.split(_BEGIN.decode())
     return [_BEGIN.decode() + "".join(block.partition(_END.decode())[:2]) for block in blocks]
 
 
 def pem_of(der: bytes) -> bytes:
-    """A certificate's DER as a PEM block and nothing around it."""
+    """Return a certificate's DER as a PEM block, with nothing around it."""
     lines = "\n".join(textwrap.wrap(base64.b64encode(der).decode(), 64))
     return f"-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n".encode()
 
@@ -89,7 +89,7 @@ def _certificate(der: bytes) -> Certificate:
 
 
 def _parts(data: bytes) -> list[tuple[int, bytes]]:
-    """Values that follow one another: their tags and contents. Raises IndexError and ValueError for what is cut off."""
+    """Return the tags and contents of consecutive values. Raises IndexError and ValueError for incomplete ones."""
     found, at = [], 0
     while at < len(data):
         tag, length, at = data[at], data[at + 1], at + 2
@@ -104,7 +104,7 @@ def _parts(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def _pairs(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Of sequences that begin with an identifier: that, and what they end with."""
+    """Yield the identifier at the beginning of each sequence, and its last value."""
     for _, pair in _parts(data):
         parts = _parts(pair)
         yield parts[0][1], parts[-1][1]

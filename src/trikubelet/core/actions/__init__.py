@@ -1,9 +1,9 @@
-"""What to do to a pod now: ``plan`` compares a pod with what the runtime has of it and names the difference.
+"""Computes the actions for a pod: ``plan`` compares the pod with its state on the runtime.
 
-A plan is plain data; ``pods/carry_out.py`` performs it and has no opinions. The rules are upstream's computePodActions,
+A plan is plain data; ``pods/carry_out.py`` performs it and decides nothing. The rules are upstream's computePodActions,
 split by subject: ``sandbox`` (must it be recreated?), ``init`` (init containers and sidecars, in order), ``regular``,
-``ephemeral`` and ``restart_all``. Of the containers whose amounts a resize changes (``core.resize``) those are made
-again whose policy wants it; the others are changed as they run.
+``ephemeral`` and ``restart_all``. If a resize changes a container's amounts (``core.resize``), the container is
+recreated if its policy requires that, and otherwise changed while it runs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Init containers and sidecars: which of them to start, and is the pod initialised?
+"""Init containers and sidecars: decides which of them to start, and if the pod is initialised.
 
-Walked from the last to the first, because the newest evidence counts: the last init container that has a status says
-how far the pod got, and earlier plain ones are never run again, even if the runtime has forgotten them. Sidecars before
-that point must run, whatever became of them. A regular container that was created or runs proves that initialisation
-was over; one that exited proves nothing, since it may have exited in a sandbox before a reboot.
+The walk goes from the last to the first, because the newest evidence counts: the last init container that has a status
+shows how far the pod got, and earlier plain ones are never run again, even if the runtime has forgotten them. Sidecars
+before that point must run, in any case. A regular container that was created or runs proves that initialisation was
+complete; one that exited proves nothing, since it may have exited in a sandbox before a reboot.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class InitPlan:
-    """Collects the decisions of one walk. ``failed``: an init container failed permanently, the pod must end."""
+    """Collects the decisions of one walk. ``failed``: an init container failed permanently, so the pod must end."""
 
     def __init__(self) -> None:
         self.initialized = False
@@ -40,7 +40,7 @@ class InitPlan:
 
 
 def plan_init(pod: Pod, observed: PodObservation, verdicts: Verdicts) -> InitPlan:
-    """Walk the init containers of a pod whose sandbox stands."""
+    """Walk the init containers of a pod whose sandbox exists."""
     plan = InitPlan()
     containers = pod.spec.init_containers
     regular = {container.name for container in pod.spec.containers}
@@ -71,7 +71,7 @@ def plan_init(pod: Pod, observed: PodObservation, verdicts: Verdicts) -> InitPla
 def _frontier_plain(
     plan: InitPlan, index: int, pod: Pod, container: Container, status: ContainerStatus, *, last: bool
 ) -> None:
-    """The newest init container with a status is a plain one."""
+    """Decide when the newest init container with a status is a plain one."""
     exit_code = init_exit_code(status.exit_code, status.reason)
     match status.state:
         case ContainerState.RUNNING:
@@ -88,7 +88,7 @@ def _frontier_plain(
             else:
                 plan.failed = True
         case ContainerState.UNKNOWN:
-            # Whether it still runs cannot be known: it counts as failed, and is stopped to be sure.
+            # It may still run: it counts as failed, and is stopped to be sure.
             if _may_run_again(pod, container, 1):
                 message = f"Init container {container.name} is in unknown state, try killing it before restart"
                 plan.replace(index, status, KillReason.UNKNOWN_STATE, message)
@@ -97,14 +97,14 @@ def _frontier_plain(
 
 
 def _may_run_again(pod: Pod, container: Container, exit_code: int) -> bool:
-    """A plain init container is done when it succeeds, so Always means as much as OnFailure."""
+    """True if it may run again. A plain init container is done when it succeeds, so Always equals OnFailure."""
     return allows_restart(pod, container, exit_code)
 
 
 def _frontier_sidecar(
     plan: InitPlan, index: int, container: Container, status: ContainerStatus, verdicts: Verdicts, *, last: bool
 ) -> None:
-    """The newest init container with a status is a sidecar: once it has started the next one may."""
+    """Decide when the newest init container with a status is a sidecar: once it has started, the next one may start."""
     if status.state is not ContainerState.RUNNING:
         _keep_sidecar(plan, index, container, status, verdicts)
         return
@@ -124,7 +124,7 @@ def _frontier_sidecar(
 def _keep_sidecar(
     plan: InitPlan, index: int, container: Container, status: ContainerStatus | None, verdicts: Verdicts
 ) -> None:
-    """A sidecar that must run: start it, or replace it when it is not what it should be."""
+    """Start a sidecar that must run, or replace it if it is not in its desired state."""
     if status is None or status.state in (ContainerState.EXITED, ContainerState.CREATED):
         plan.start(index)
     elif status.state is ContainerState.UNKNOWN:

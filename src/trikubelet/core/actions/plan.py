@@ -1,4 +1,4 @@
-"""The order in which the subjects are asked, and what overrules what (upstream: computePodActions)."""
+"""Combines the decisions of the subjects, in order of precedence (upstream: computePodActions)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def plan(
     shown: PodStatus | None = None,
     resizes: Sequence[Resize] = (),
 ) -> PodActions:
-    """What to do so that the pod becomes what it should be. An empty plan means: nothing. ``shown`` is the status last
-    computed: it remembers which containers ended permanently when the runtime has lost their records. ``resizes`` are
-    the containers that run with other amounts than they are allocated."""
+    """Return the actions that bring the pod to its desired state; an empty plan if none are needed. ``shown``: the
+    status last computed, from which permanently ended containers are known when the runtime has lost their records.
+    ``resizes``: the containers that run with other amounts than they are allocated."""
     recreated = frozenset(one.status.id for one in resizes if one.needs_restart)
     made = _plan(pod, observed, replace(verdicts or Verdicts(), resized=recreated), shown)
     if made.kill_pod or made.create_sandbox or made.to_reset:
@@ -45,8 +45,8 @@ def _plan(pod: Pod, observed: PodObservation, verdicts: Verdicts, shown: PodStat
     need = sandbox_need(pod, observed)
     known = observed if shown is None else _with_ends(pod, observed, shown)
     if names := causes(pod, observed):
-        # Before the sandbox: a cause left behind in a dead one would reset the pod once more in the new one. Who looks
-        # for what ails the pod does not wait for its back-off.
+        # Before the sandbox: a cause left behind in a dead one would reset the pod once more in the new one.
+        # Ephemeral containers do not wait for the cause's back-off, because they serve to debug it.
         return PodActions(
             sandbox_id=need.sandbox_id,
             attempt=need.attempt,
@@ -59,7 +59,7 @@ def _plan(pod: Pod, observed: PodObservation, verdicts: Verdicts, shown: PodStat
 
     end = PodActions(kill_pod=True, sandbox_id=need.sandbox_id, attempt=need.attempt)
     if are_over(pod, observed):
-        # Asked before the init containers, which would have a crashed sidecar started again first, for nobody.
+        # Before the init containers, which would restart a crashed sidecar first, to no use.
         return end
     ephemeral = plan_ephemeral(pod, observed)
     init = plan_init(pod, _in_sandbox(observed, need.sandbox_id), verdicts)
@@ -76,7 +76,7 @@ def _plan(pod: Pod, observed: PodObservation, verdicts: Verdicts, shown: PodStat
         return present
     regular = plan_regular(pod, observed, verdicts)
     if regular.kept == 0 and not regular.to_start:
-        # Nothing regular runs or will: sidecars must not keep the pod alive.
+        # No regular container runs or will: sidecars must not keep the pod alive.
         return end
     return PodActions(
         sandbox_id=need.sandbox_id,
@@ -89,24 +89,23 @@ def _plan(pod: Pod, observed: PodObservation, verdicts: Verdicts, shown: PodStat
 
 
 def _with_ends(pod: Pod, observed: PodObservation, shown: PodStatus) -> PodObservation:
-    """With an end for each regular or ephemeral container of which the runtime has nothing and which was shown to have
-    ended for good: a record that somebody removed must not make a container run that its policy forbids to run again.
-    """
+    """Return the observation with an end for each regular or ephemeral container that the runtime no longer has and
+    whose shown end was permanent: removing a record must not rerun a container against its policy."""
     named = {container.name: container for container in pod.spec.containers}
-    lost = [  # of an end that nobody saw, another run may come
+    lost = [  # after an unobserved end, another run may follow
         one
         for one, reason in _ends(shown.container_statuses)
         if one.name in named
         and reason != "ContainerStatusUnknown"
         and not allows_restart(pod, named[one.name], one.exit_code)
     ]
-    lost += [one for one, _ in _ends(shown.ephemeral_container_statuses)]  # they have one run
+    lost += [one for one, _ in _ends(shown.ephemeral_container_statuses)]  # they run only once
     lost = [one for one in lost if observed.latest(one.name) is None]
     return replace(observed, containers=(*observed.containers, *lost)) if lost else observed
 
 
 def _ends(shown: Iterable[k8s.ContainerStatus]) -> Iterator[tuple[ContainerStatus, str]]:
-    """The ends among these statuses as the runtime would report them, and their reasons."""
+    """Yield the ends among these statuses as the runtime would report them, and their reasons."""
     for status in shown:
         if status.state is not None and (ended := status.state.terminated) is not None:
             code, restarts = ended.exit_code, status.restart_count
@@ -114,8 +113,8 @@ def _ends(shown: Iterable[k8s.ContainerStatus]) -> Iterator[tuple[ContainerStatu
 
 
 def _in_sandbox(observed: PodObservation, sandbox_id: str) -> PodObservation:
-    """Without the containers of earlier sandboxes. Initialisation starts over with each sandbox, so what was reached
-    in another one is no evidence; a container without a known sandbox counts as here."""
+    """Return the observation without the containers of earlier sandboxes. Initialisation starts over with each sandbox,
+    so earlier progress is no evidence; a container without a known sandbox counts as part of this one."""
     here = tuple(status for status in observed.containers if status.sandbox_id in ("", sandbox_id))
     return replace(observed, containers=here)
 

@@ -1,4 +1,4 @@
-"""The vocabulary of a plan."""
+"""The records of a plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Verdict(Enum):
-    """What a probe concluded about a container."""
+    """The conclusion of a probe about a container."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -27,8 +27,8 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Probe verdicts by container id. A container that is missing has not been probed yet. ``restarts``: containers, by
-    id, that an operator wants restarted; ``resized``: those that a resize recreates."""
+    """Probe verdicts by container id. A missing container has not been probed yet. ``restarts``: the ids of containers
+    that an operator wants restarted; ``resized``: of those that a resize recreates."""
 
     liveness: Mapping[str, Verdict] = field(default_factory=dict)
     startup: Mapping[str, Verdict] = field(default_factory=dict)
@@ -37,11 +37,11 @@ class Verdicts:
     resized: frozenset[str] = frozenset()
 
     def is_started(self, container: Container, container_id: str) -> bool:
-        """Whether the container, which runs, has started as far as its startup probe goes."""
+        """True if the running container has started, as far as its startup probe tells."""
         return container.startup_probe is None or self.startup.get(container_id) is Verdict.SUCCESS
 
     def is_ready(self, container: Container, container_id: str) -> bool:
-        """Whether the container, which runs, has started and serves, as far as its probes go."""
+        """True if the running container has started and is ready, as far as its probes tell."""
         serves = container.readiness_probe is None or self.readiness.get(container_id) is Verdict.SUCCESS
         return serves and self.is_started(container, container_id)
 
@@ -59,12 +59,12 @@ class KillReason(Enum):
 
 
 RESIZED_MESSAGE: Final = "Container {} resize requires restart"
-"""What the Killing event says then."""
+"""The Killing event's message for a resize."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One container to stop. ``message`` is what the Killing event says."""
+    """One container to stop. ``message``: that of the Killing event."""
 
     status: ContainerStatus
     reason: KillReason
@@ -73,8 +73,8 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """One container to take away so that its pod starts over; ``kill``: it runs and is stopped first, at once.
-    ``is_cause``: an exit of this container asks for that, so it stays until no back-off of it runs any more."""
+    """One container to remove so that its pod starts over; ``kill``: it runs and is stopped first, at once.
+    ``is_cause``: an exit of this container triggered the restart, so it is kept until its back-off is over."""
 
     status: ContainerStatus
     kill: bool
@@ -82,8 +82,8 @@ class Reset:
 
 
 class Start(NamedTuple):
-    """One container to start. ``target``: the container whose processes an ephemeral one shall see; ``is_asked``: an
-    operator wants it again, and now; ``is_awaited``: while it cannot start, none after it is started."""
+    """One container to start. ``target``: the container whose processes an ephemeral one shares; ``is_asked``: an
+    operator wants it restarted, and at once; ``is_awaited``: while it cannot start, later ones are not started."""
 
     container: Container
     target: str = ""
@@ -93,9 +93,9 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodActions:
-    """What to do, in the order it is done: reset, or kill the pod or some containers, then sandbox, ephemeral, init,
-    regular; ``to_resize``, containers that are changed as they run, at any time. The ``…_to_start`` fields are indices
-    into the pod's spec. ``attempt`` counts the pod's sandboxes."""
+    """The actions, in the order of their execution: reset, or kill the pod or some containers, then sandbox, ephemeral,
+    init, regular; ``to_resize``, running containers whose amounts change, at any time. The ``…_to_start`` fields are
+    indices into the pod's spec. ``attempt`` counts the pod's sandboxes."""
 
     kill_pod: bool = False
     create_sandbox: bool = False
@@ -110,12 +110,12 @@ class PodActions:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the pod is as it should be, but for amounts of containers that run."""
+        """True if the pod is in its desired state, except for amounts of running containers."""
         starts = self.ephemeral_to_start or self.init_to_start or self.to_start
         return not (self.kill_pod or self.create_sandbox or self.to_reset or self.to_kill or starts)
 
     def starts(self, pod: Pod) -> Iterator[Start]:
-        """The containers to start, in order."""
+        """Yield the containers to start, in order."""
         asked = {kill.status.name for kill in self.to_kill if kill.reason is KillReason.ASKED}
         for index in self.ephemeral_to_start:
             ephemeral = pod.spec.ephemeral_containers[index]
@@ -128,6 +128,6 @@ class PodActions:
             yield Start(container, "", container.name in asked)
 
     def staying(self, observed: PodObservation) -> tuple[ContainerStatus, ...]:
-        """The containers that run and that this does not end."""
+        """Return the running containers that these actions do not end."""
         ending = {*(kill.status.id for kill in self.to_kill), *(reset.status.id for reset in self.to_reset)}
         return () if self.kill_pod else tuple(one for one in observed.running if one.id not in ending)

@@ -1,4 +1,4 @@
-"""Regular and ephemeral containers of a pod whose sandbox stands and whose initialisation is over."""
+"""Regular and ephemeral containers of a pod whose sandbox exists and which is initialised."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RegularPlan(NamedTuple):
-    """Indices to start, containers to kill, and how many run on untouched."""
+    """Indices to start, containers to kill, and the number of those that run on."""
 
     to_start: tuple[int, ...]
     to_kill: tuple[Kill, ...]
@@ -40,7 +40,7 @@ def plan_regular(pod: Pod, observed: PodObservation, verdicts: Verdicts) -> Regu
         if kill is None:
             kept += 1
             continue
-        # A changed definition is a new container; a failed probe obeys the policy, and rules are about exits.
+        # A changed definition makes a new container; a failed probe obeys the policy, because rules are about exits.
         replaces = kill.reason in (KillReason.HASH_CHANGED, KillReason.RESIZED)
         again = replaces or policy(pod, container) != NEVER
         ending = ", will be restarted" if again and kill.reason is not KillReason.RESIZED else ""
@@ -51,7 +51,7 @@ def plan_regular(pod: Pod, observed: PodObservation, verdicts: Verdicts) -> Regu
 
 
 def are_over(pod: Pod, observed: PodObservation) -> bool:
-    """Whether every regular container has ended and none will run again, in whichever sandbox that was."""
+    """True if every regular container has ended, in any sandbox, and none will run again."""
     newest = [(container, observed.latest(container.name)) for container in pod.spec.containers]
     return all(
         status is not None and status.state is ContainerState.EXITED and not should_restart(pod, container, status)
@@ -74,7 +74,8 @@ def _why_kill(container: Container, status: ContainerStatus, verdicts: Verdicts)
 
 
 def plan_ephemeral(pod: Pod, observed: PodObservation) -> tuple[int, ...]:
-    """Ephemeral containers are started once and never again. One that was made and never ran, for the agent was killed
-    before the runtime had started it, is still to have its one start: somebody waits for it (upstream leaves it)."""
+    """Return the ephemeral containers to start. Each is started once and never again. One that was created but never
+    ran, because the agent was killed before the start, still gets its one start: its user waits for it (upstream leaves
+    it)."""
     latest = (observed.latest(container.name) for container in pod.spec.ephemeral_containers)
     return tuple(index for index, one in enumerate(latest) if one is None or one.state is ContainerState.CREATED)

@@ -1,9 +1,9 @@
 """RestartAllContainers: one container's exit makes the whole pod start over in its sandbox.
 
-Nothing has to be remembered for it. The exited container whose rule matched (the cause) stays in the runtime until
-every other container was taken away and its crash back-off is over, and goes last; so an agent that is killed half-way
-finds the cause again and goes on. When the cause is gone nothing has a status, and the ordinary rules start from the
-first init container.
+No record is needed for it. The exited container whose rule matched (the cause) stays in the runtime until every other
+container was removed and its own crash back-off is over, and is removed last; so after a crash of the agent, the next
+one finds the cause again and continues. When the cause is gone nothing has a status, and the ordinary rules start from
+the first init container.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAY_RUN = frozenset({ContainerState.RUNNING, ContainerState.UNKNOWN})
 
 
 def causes(pod: Pod, observed: PodObservation) -> frozenset[str]:
-    """Names of the containers whose newest exit asks for a restart of all."""
+    """Return the names of the containers whose newest exit triggers a restart of all."""
     found = set()
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         status = observed.latest(container.name)
@@ -36,7 +36,8 @@ def causes(pod: Pod, observed: PodObservation) -> frozenset[str]:
 
 
 def plan_resets(pod: Pod, observed: PodObservation, names: frozenset[str]) -> tuple[Reset, ...]:
-    """Every container to take away: regular ones, init ones, then the causes, of those ``names``, in the same order."""
+    """Return every container to remove: regular ones, init ones, then the causes, of those ``names``, in the same
+    order."""
 
     def of(containers: Iterable[Container], *, are_causes: bool) -> list[Reset]:
         return [

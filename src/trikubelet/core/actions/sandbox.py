@@ -1,4 +1,4 @@
-"""Must the pod's sandbox be recreated, and if so, what is started in the new one?"""
+"""Decides if the pod's sandbox must be recreated, and what is started in the new one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class SandboxNeed(NamedTuple):
-    """The need for a new sandbox, the attempt it would have (or the present one has), and the present one's id,
-    empty when a cleanup has no use for it. ``why``: the reason in upstream's words, "" without a need."""
+    """The need for a new sandbox, the attempt it would have (or the present one has), and the present one's id; "" if
+    cleanup needs none. ``why``: the reason in upstream's words, "" without a need."""
 
     recreate: bool
     attempt: int
@@ -47,7 +47,7 @@ def sandbox_need(pod: Pod, observed: PodObservation) -> SandboxNeed:
 
 
 def plan_new_sandbox(pod: Pod, observed: PodObservation, need: SandboxNeed) -> PodActions:
-    """What to do when the sandbox must go. It is not recreated for a pod that has nothing left to run."""
+    """Return the actions when the sandbox must go. It is not recreated for a pod that has nothing left to run."""
     end = PodActions(kill_pod=True, attempt=need.attempt, sandbox_id=need.sandbox_id)
     names = {container.name for container in pod.spec.containers}
     if need.attempt != 0 and observed.containers and _never_restarts(pod) and not _has_unrun(pod, observed):
@@ -67,8 +67,8 @@ def _never_restarts(pod: Pod) -> bool:
 
 
 def _has_unrun(pod: Pod, observed: PodObservation) -> bool:
-    """Whether a regular container still waits for its one run, and no init container forbids it. To end such a pod
-    would leave it Pending for ever: it never ran, so it cannot have failed (upstream leaves it)."""
+    """True if a regular container still waits for its one run, and no init container prevents that. Ending such a pod
+    would leave it Pending forever: it never ran, so it cannot have failed (upstream leaves it)."""
     for container in pod.spec.init_containers:
         status = observed.latest(container.name)
         if status is None or is_sidecar(container) or status.state is ContainerState.CREATED:
@@ -80,12 +80,12 @@ def _has_unrun(pod: Pod, observed: PodObservation) -> bool:
 
 
 def _is_restartable(pod: Pod, container: Container) -> bool:
-    """Whether any exit code at all lets the container run again; a rule can, where the policy would not."""
+    """True if the container may run again after some exit code; a rule may allow that where the policy does not."""
     return policy(pod, container) != NEVER or bool(container.restart_policy_rules)
 
 
 def _has_ended(pod: Pod, observed: PodObservation, container: Container) -> bool:
-    """Whether the container has ended permanently and is not started again in a new sandbox."""
+    """True if the container has ended permanently and is not started again in a new sandbox."""
     status = observed.latest(container.name)
     if status is None:
         return False
