@@ -1,0 +1,63 @@
+"""The devices that plugins list, and what the node's status has of them."""
+
+from __future__ import annotations
+
+from trikubelet.core.devices.inventory import (
+    GRACE_SECONDS,
+    Amounts,
+    Inventory,
+    amounts,
+    expired,
+    listed,
+    restored,
+    stopped,
+)
+from trikubelet.model.devices import Device, Resource
+
+GPU = "example.com/gpu"
+
+
+def devices(*states: str) -> list[Device]:
+    """Devices by their names, unhealthy where the name ends with a ``!``."""
+    return [Device(name.rstrip("!"), is_healthy=not name.endswith("!")) for name in states]
+
+
+def of(inventory: Inventory) -> tuple[int, int]:
+    found = amounts(inventory)[GPU]
+    return (found.capacity, found.allocatable)
+
+
+def test_each_list_of_a_plugin_replaces_the_one_before() -> None:
+    inventory = listed({}, GPU, devices("a", "b", "c!"))
+    assert (3, 2) == of(inventory)
+    inventory = listed(inventory, GPU, devices("a", "b"))
+    assert (2, 2) == of(inventory)
+    inventory = listed(inventory, GPU, devices("a", "b!", "d!"))
+    assert (3, 1) == of(inventory)
+    assert (2, 0) == of(listed(inventory, GPU, devices("b!", "d!")))
+
+
+def test_devices_of_a_stopped_plugin_are_unhealthy_and_go_after_the_grace() -> None:
+    inventory = stopped(listed({}, GPU, devices("a", "b", "c")), GPU, 100.0)
+    assert (3, 0) == of(inventory)
+    assert frozenset() == expired(inventory, 100.0 + GRACE_SECONDS - 1).dropped
+    gone = expired(inventory, 100.0 + GRACE_SECONDS)
+    assert ({}, {GPU}) == (gone.kept, gone.dropped)
+
+
+def test_second_stop_does_not_prolong_the_grace() -> None:
+    inventory = stopped(stopped(listed({}, GPU, devices("a")), GPU, 100.0), GPU, 300.0)
+    assert {GPU} == expired(inventory, 100.0 + GRACE_SECONDS).dropped
+    assert {} == stopped({}, GPU, 100.0)
+
+
+def test_plugin_that_registers_again_ends_the_grace() -> None:
+    inventory = listed(stopped(listed({}, GPU, devices("a")), GPU, 100.0), GPU, devices("a", "b"))
+    assert {GPU: Resource({"a": Device("a"), "b": Device("b")})} == expired(inventory, 1e9).kept
+    assert (2, 2) == of(inventory)
+
+
+def test_resource_of_the_checkpoint_has_no_devices_until_its_plugin_registers() -> None:
+    inventory = restored([GPU], 100.0)
+    assert {GPU: Amounts(0, 0)} == amounts(inventory)
+    assert {GPU} == expired(inventory, 100.0 + GRACE_SECONDS).dropped
