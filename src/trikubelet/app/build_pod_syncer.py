@@ -48,6 +48,7 @@ def build_pod_syncer(parts: SharedParts) -> Syncer:
         bounds=bounds,
         figures=figures,
     )
+    noted_lives = NotedLives(ports.files)
     syncer = PodSyncer(
         observations=Observations(parts.cache, parts.pleg, ports.files),
         publisher=StatusPublisher(
@@ -57,7 +58,7 @@ def build_pod_syncer(parts: SharedParts) -> Syncer:
             resize_notes=parts.resize_notes,
             reasons=reasons,
             messages=TerminationMessages(ports.files),
-            noted_lives=NotedLives(ports.files),
+            noted_lives=noted_lives,
             health=parts.runtime_state,
             host_ips=parts.host_ips,
             events=events,
@@ -76,13 +77,15 @@ def build_pod_syncer(parts: SharedParts) -> Syncer:
             bounds=bounds,
             figures=figures,
         ),
-        carry_out=_build_carry_out(parts, hooks, killer, reasons),
+        carry_out=_build_carry_out(parts, hooks, killer, reasons, noted_lives),
         killer=killer,
     )
     return syncer if parts.spans is None else TracedPodSyncer(syncer, parts.spans)
 
 
-def _build_carry_out(parts: SharedParts, hooks: Hooks, killer: PodKiller, reasons: WaitingReasons) -> CarryOut:
+def _build_carry_out(
+    parts: SharedParts, hooks: Hooks, killer: PodKiller, reasons: WaitingReasons, noted_lives: NotedLives
+) -> CarryOut:
     """Join the parts that execute plans. Nothing runs yet."""
     ports, facts, rules, bounds = parts.ports, parts.facts, parts.rules, parts.bounds
     events, figures = parts.events, parts.figures
@@ -104,6 +107,7 @@ def _build_carry_out(parts: SharedParts, hooks: Hooks, killer: PodKiller, reason
             configs=configs,
             allocations=parts.allocations,
             files=ports.files,
+            noted_lives=noted_lives,
             paces=paces,
             events=events,
             bounds=bounds,

@@ -31,7 +31,8 @@ class Note(Enum):
     PROBES = "probes"
     """Which containers of a static pod are ready and have started (``probes.notes``)."""
     LIFE = "life"
-    """When a static pod with a deadline began, and how a static pod ended (``pods.noted_lives``)."""
+    """When a static pod with a deadline began, how a static pod ended, and the numbers that its containers go on from
+    (``pods.noted_lives``)."""
     EARLIER = "earlier"
     """Which containers and sandboxes are of an earlier life of the pod (``pods.observations``)."""
     ADOPTED = "adopted"
@@ -41,12 +42,14 @@ class Note(Enum):
 
 class NotedLife(msgspec.Struct, frozen=True, omit_defaults=True):
     """The note of a static pod for the next one: ``start_time`` in RFC 3339 where it counts; and the phase,
-    with its reason and message, where the pod has ended. Each is empty otherwise."""
+    with its reason and message, where the pod has ended. Each is empty otherwise. ``attempts``: the last number of each
+    container of the life before, by name, where this life goes on counting from there."""
 
     start_time: str = ""
     phase: str = ""
     reason: str = ""
     message: str = ""
+    attempts: dict[str, int] = {}
 
     def as_status(self) -> k8s.PodStatus:
         """Return the note as a status that says nothing else."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.container_configs import ContainerConfigs
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.making_paces import MakingPaces
+    from trikubelet.pods.noted_lives import NotedLives
     from trikubelet.pods.start_context import StartContext
     from trikubelet.ports import ContainerFiles, Events, Runtime
 
@@ -65,6 +66,7 @@ class ContainerCreator:
         configs: ContainerConfigs,
         allocations: Allocations,
         files: ContainerFiles,
+        noted_lives: NotedLives,
         paces: MakingPaces,
         events: Events,
         bounds: Bounds,
@@ -74,6 +76,7 @@ class ContainerCreator:
         self._configs = configs
         self._allocations = allocations
         self._files = files
+        self._noted_lives = noted_lives
         self._paces = paces
         self._events = events
         self._bounds = bounds
@@ -145,12 +148,13 @@ class ContainerCreator:
         self, pod: Pod, container: Container, observed: PodObservation, beside: ContainerStatus | None
     ) -> int:
         """The restart count of the next container: one more than the last. The logs remember attempts whose containers
-        are gone. In place of one that was never started it is no restart. A pod that came back after its end counts
-        from 0, unless something of its earlier instance cannot be removed: the runtime and the log directory have its
-        numbers still, and neither takes one twice."""
+        are gone. In place of one that was never started it is no restart. A pod that came back after it was gone counts
+        from 0. One that came back before goes on, and so does one of whose earlier instance something cannot be
+        removed: the runtime and the log directory have its numbers still, and neither takes one twice."""
         latest = observed.latest(container.name)
         logged = await self._configs.logged_attempts(pod, container)
-        last = max(-1 if latest is None else latest.attempt, *logged[:1], -1)
+        earlier = self._noted_lives.of(pod).attempts.get(container.name, -1)
+        last = max(-1 if latest is None else latest.attempt, earlier, *logged[:1])
         left = created_not_started(observed, container) if beside is None else None
         return last if left is not None and left.attempt == last else last + 1
 

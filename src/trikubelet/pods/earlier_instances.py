@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 
 class EarlierInstances:
-    """Owns which pods got a worker before anybody knew what runs under their UIDs, and which are to begin although an
-    earlier instance of theirs left what cannot be removed. Pod workers tell it; whoever else has it only asks.
+    """Owns which pods got a worker before anybody knew what runs under their UIDs, which are to begin although an
+    earlier instance of theirs left what cannot be removed, and the restart counts of those that were wanted again
+    before they were gone. Pod workers tell it; whoever else has it only asks.
 
     ``turns``: the lines of the static pods of each name."""
 
@@ -51,6 +52,7 @@ class EarlierInstances:
         self._node_uids = node_uids
         self._begun_unlisted: set[str] = set()
         self._leftovers_ignored: set[str] = set()
+        self._attempts: dict[str, Mapping[str, int]] = {}  # by UID, then by the names of containers
         self.turns: Final = StaticTurns(self._is_running, self._has_predecessor)
 
     # ---- what pod workers tell ----
@@ -58,6 +60,7 @@ class EarlierInstances:
     def begun(self, uid: str) -> None:
         """The pod got a worker."""
         self._leftovers_ignored.discard(uid)
+        self._attempts.pop(uid, None)
         if not self._runtime_pods.has_listed:
             self._begun_unlisted.add(uid)
 
@@ -65,9 +68,15 @@ class EarlierInstances:
         """The pod is wanted again, and what its earlier instance left never goes: it says nothing of the next one."""
         self._leftovers_ignored.add(uid)
 
+    def go_on_from(self, uid: str, attempts: Mapping[str, int]) -> None:
+        """The pod was wanted again before it was gone: its next instance goes on from these restart counts."""
+        self._attempts[uid] = attempts
+
     def forget_unwanted(self) -> None:
         """What is left of a pod that nobody wants any more is an orphan's."""
         self._leftovers_ignored.intersection_update(self._wanted)
+        for uid in self._attempts.keys() - self._wanted:
+            del self._attempts[uid]
 
     def all_looked_at(self) -> None:
         """Who began before the runtime was listed was compared with what it has."""
@@ -104,6 +113,10 @@ class EarlierInstances:
     def ignores_leftovers(self, uid: str) -> bool:
         """Whether the pod is to begin although an earlier instance of it left something."""
         return uid in self._leftovers_ignored
+
+    def attempts(self, uid: str) -> Mapping[str, int]:
+        """Return the restart counts that the pod's next instance goes on from, by the names of containers."""
+        return self._attempts.get(uid, {})
 
     def waits_because(self, pod: Pod) -> str:
         """For whose end a wanted pod waits before anything of it is started; "" for one that does not."""

@@ -1,8 +1,10 @@
-"""Notes of static pods in their directories: when one with ``activeDeadlineSeconds`` began, and how one ended.
+"""Notes of static pods in their directories: when one with ``activeDeadlineSeconds`` began, how one ended, and the
+restart counts of one that came back before its earlier life was gone.
 
 An API server remembers both of its own pods. A runtime does not: after a reboot each pod gets another sandbox, and the
 old one is collected as garbage; and where the disk is full, eviction has the containers of ended pods removed. Without
-the notes a deadline would begin anew with the next agent, and what has finished for good would run once more.
+the notes a deadline would begin anew with the next agent, and what has finished for good would run once more. And a
+container that waits for an init container has nothing at the runtime that an agent could count on from.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from trikubelet.kit.failure_log import FailureLog
 from trikubelet.model.pod_notes import Note, NotedLife
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trikubelet.model import k8s
     from trikubelet.ports import PodNotes
 
@@ -28,11 +32,12 @@ NOTHING = NotedLife()
 
 
 class NotedLives:
-    """Owns what is noted of the lives of static pods, by UID."""
+    """Owns the notes of the lives of static pods, by UID."""
 
     def __init__(self, notes: PodNotes) -> None:
         self._notes = notes
         self._noted: dict[str, NotedLife] = {}
+        self._unwritten: set[str] = set()  # the UIDs whose pods have no directory yet
         self._failure_log = FailureLog()
 
     def of(self, pod: k8s.Pod) -> NotedLife:
@@ -44,12 +49,18 @@ class NotedLives:
             self._noted[uid] = self._read(pod)
         return self._noted[uid]
 
+    def go_on_from(self, uid: str, attempts: Mapping[str, int]) -> None:
+        """Another life of the pod begins, and its containers go on counting from these numbers, by name."""
+        self._noted[uid] = NotedLife(attempts=dict(attempts))
+        self._unwritten.add(uid)
+
     def note(self, pod: k8s.Pod, status: k8s.PodStatus) -> None:
-        """The pod has a directory and this status: note there, once each, when it began and how it ended."""
-        life = _worth_noting(pod, status)
-        if not is_static(pod) or life in (NOTHING, self.of(pod)):
+        """The pod has a directory and this status: note there, once each, when it began, how it ended, and from where
+        its containers go on counting."""
+        uid, known = pod.metadata.uid, self.of(pod)
+        life = msgspec.structs.replace(_worth_noting(pod, status), attempts=known.attempts)
+        if not is_static(pod) or life == NOTHING or (life == known and uid not in self._unwritten):
             return
-        uid = pod.metadata.uid
         try:
             self._notes.note(uid, Note.LIFE, msgspec.json.encode(life))
         except OSError as error:
@@ -58,10 +69,12 @@ class NotedLives:
         else:
             self._failure_log.works_again(uid)
             self._noted[uid] = life
+            self._unwritten.discard(uid)
 
     def forget(self, uid: str) -> None:
         """This instance of the pod is over: another under its UID begins anew."""
         self._failure_log.works_again(uid)
+        self._unwritten.discard(uid)
         if self._noted.pop(uid, NOTHING) == NOTHING:
             return
         try:

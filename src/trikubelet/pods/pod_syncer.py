@@ -26,7 +26,7 @@ from trikubelet.model.errors import PodSyncError
 from trikubelet.model.runtime import SandboxState
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from trikubelet.core.lifecycle import Terminated, Terminating
     from trikubelet.model import k8s
@@ -165,6 +165,14 @@ class PodSyncer:
     def begin_despite_leftovers(self, uid: str) -> None:
         """From now on nothing of the pod that is there counts: it is of an instance that is over."""
         self._observations.begin_despite_leftovers(uid)
+
+    def last_attempts(self, pod: k8s.Pod) -> Mapping[str, int]:
+        """Return the restart counts that the pod's containers reached in this life, or before it, by name."""
+        return self._publisher.last_attempts(pod)
+
+    def go_on_from(self, uid: str, attempts: Mapping[str, int]) -> None:
+        """Another life of the pod begins, whose restart counts go on from these, by the names of containers."""
+        self._publisher.go_on_from(uid, attempts)
 
     def forget(self, uid: str) -> None:
         """This instance of the pod is over and left nothing to show."""

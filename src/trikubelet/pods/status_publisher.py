@@ -13,17 +13,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trikubelet.core.names import object_ref
-from trikubelet.core.pod_status import StatusFacts, deadline_left, every_status, generate, with_verdicts
+from trikubelet.core.pod_status import (
+    StatusFacts,
+    deadline_left,
+    every_status,
+    generate,
+    last_attempts,
+    with_verdicts,
+)
 from trikubelet.core.pod_status import terminate as last_word
 from trikubelet.core.pod_status.containers import ContainerFacts
 from trikubelet.core.pod_status.deadline import DEADLINE_EXCEEDED, DEADLINE_MESSAGE
 from trikubelet.core.pod_status.phase import TERMINAL
 from trikubelet.core.pod_status.resizing import happened
 from trikubelet.core.timestamps import rfc3339
+from trikubelet.model import k8s
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trikubelet.core.actions import Verdicts
-    from trikubelet.model import k8s
     from trikubelet.model.runtime import PodObservation
     from trikubelet.pods.allocations import Allocations
     from trikubelet.pods.noted_lives import NotedLives
@@ -138,6 +147,15 @@ class StatusPublisher:
         if status is None or status.phase in TERMINAL:
             return None
         return deadline_left(pod, status.start_time, self._clock.now_ns())
+
+    def last_attempts(self, pod: k8s.Pod) -> Mapping[str, int]:
+        """Return the restart counts that the pod's containers reached in this life, or before it, by name."""
+        status = self._statuses.get(pod.metadata.uid) or k8s.PodStatus()
+        return {**self._noted_lives.of(pod).attempts, **last_attempts(status)}
+
+    def go_on_from(self, uid: str, attempts: Mapping[str, int]) -> None:
+        """Another life of the pod begins, whose restart counts go on from these, by the names of containers."""
+        self._noted_lives.go_on_from(uid, attempts)
 
     def forget(self, uid: str) -> None:
         """This instance of the pod is over and left nothing to show. (Why containers wait is ``pods.start``'s.)"""

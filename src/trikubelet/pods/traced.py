@@ -32,6 +32,8 @@ class TracedPodSyncer:
         self.publish_readiness = syncer.publish_readiness
         self.forget = syncer.forget
         self.begin_despite_leftovers = syncer.begin_despite_leftovers
+        self.last_attempts = syncer.last_attempts
+        self.go_on_from = syncer.go_on_from
 
     async def sync(self, pod: Pod, observed: PodObservation) -> Outcome:
         """See ``Syncer``; so for all below."""

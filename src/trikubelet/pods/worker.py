@@ -30,7 +30,7 @@ from trikubelet.model.runtime_errors import RuntimeCallError
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
@@ -82,6 +82,14 @@ class Syncer(Protocol):
 
     def begin_despite_leftovers(self, uid: str) -> None:
         """A new instance of the pod begins, and something of the one before is still there: it is not its own."""
+        ...
+
+    def last_attempts(self, pod: Pod) -> Mapping[str, int]:
+        """Return the restart counts that the pod's containers reached in this instance, or before it, by name."""
+        ...
+
+    def go_on_from(self, uid: str, attempts: Mapping[str, int]) -> None:
+        """A new instance of the pod begins, whose restart counts go on from these, by the names of containers."""
         ...
 
 

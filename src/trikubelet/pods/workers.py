@@ -210,6 +210,8 @@ class PodWorkers:
         self._workers[uid] = worker
         if self.earlier.ignores_leftovers(uid):
             self._syncer.begin_despite_leftovers(uid)
+        if attempts := self.earlier.attempts(uid):
+            self._syncer.go_on_from(uid, attempts)
         self.earlier.begun(uid)
         self._wanted.note_beginning(uid)
         self.known.note_beginning(uid)
@@ -254,7 +256,11 @@ class PodWorkers:
         self.finished.notify(worker.pod)
 
     def _begin_again_when_it_can(self, ended: PodWorker) -> None:
+        # It was wanted again before it was gone, so its containers count on, as upstream's do. A rejected life is not
+        # counted: it ran nothing.
+        attempts = self._syncer.last_attempts(ended.pod)
         if self._forget_when_it_can(ended):
+            self.earlier.go_on_from(ended.pod.metadata.uid, attempts)
             self._figures.restarted[is_static(ended.pod)] += 1
 
     def _forget_when_it_can(self, ended: PodWorker) -> bool:

@@ -238,6 +238,8 @@ class Script:
     takes_seconds: float = 0.0
     forgotten: list[str] = field(default_factory=list)
     despite_leftovers: list[str] = field(default_factory=list)
+    attempts: dict[str, int] = field(default_factory=dict)
+    went_on_from: list[Mapping[str, int]] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     interrupted: int = 0
     left_seconds: float | None = None
@@ -276,6 +278,14 @@ class Script:
     def begin_despite_leftovers(self, uid: str) -> None:
         """Keep that it was asked."""
         self.despite_leftovers.append(uid)
+
+    def last_attempts(self, _pod: Pod) -> Mapping[str, int]:
+        """Return the numbers that a test gave."""
+        return dict(self.attempts)
+
+    def go_on_from(self, _uid: str, attempts: Mapping[str, int]) -> None:
+        """Keep that it was asked."""
+        self.went_on_from.append(attempts)
 
     def forget(self, uid: str) -> None:
         """Keep that it was asked."""

@@ -135,6 +135,39 @@ async def test_a_pod_that_comes_back_while_it_stops_lives_again_once_nothing_is_
     assert ["uid-a"] == script.forgotten
 
 
+async def test_restart_counts_go_on_only_while_the_pod_stays_wanted(autojump_clock: MockClock) -> None:
+    script = Script(attempts={"main": 3})
+    async with workers_of(script) as workers:
+        for goes_away in (False, True):
+            workers.begin(A)
+            await trio.sleep(1)
+            workers.stop("uid-a", StopReason.REMOVED)
+            workers.sync(A, create=True)
+            await trio.sleep(1)
+            workers.compare_with({"uid-a"})
+            assert "uid-a" not in workers
+            if goes_away:
+                workers.compare_with(())
+        workers.begin(A)
+        await trio.sleep(1)
+
+    assert [{"main": 3}] == script.went_on_from
+
+
+async def test_restart_counts_of_a_pod_that_was_gone_start_anew(autojump_clock: MockClock) -> None:
+    script = Script(attempts={"main": 3})
+    async with workers_of(script) as workers:
+        workers.begin(A)
+        await trio.sleep(1)
+        workers.stop("uid-a", StopReason.REMOVED)
+        await trio.sleep(1)
+        workers.compare_with(())
+        workers.begin(A)
+        await trio.sleep(1)
+
+    assert [] == script.went_on_from
+
+
 @pytest.mark.parametrize("rejected", [False, True])
 async def test_beside_remains_that_never_go_a_pod_begins_as_any_other_when_it_is_asked_about(
     autojump_clock: MockClock, *, rejected: bool

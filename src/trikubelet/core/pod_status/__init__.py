@@ -5,11 +5,13 @@ API server's form, ``merge`` lays it over what the server has, ``equal`` says wh
 ``illegal_transitions`` finds what a status must never say, ``comes_back`` what a server may not take. ``due`` decides
 what is written to the server.
 ``deadline_left`` says when a pod's time is over, ``readiness_gates_differ`` that its readiness is out of date,
-``with_verdicts`` puts what probes and readiness gates say into a status without a sync.
+``last_attempts`` reads from it how often containers ran, and ``with_verdicts`` puts what probes and readiness gates say
+into a status without a sync.
 """
 
 from __future__ import annotations
 
+from trikubelet.core.pod_status.attempts import last_attempts
 from trikubelet.core.pod_status.between import comes_back, illegal_transitions
 from trikubelet.core.pod_status.conditions import readiness_gates_differ
 from trikubelet.core.pod_status.deadline import deadline_left
@@ -35,6 +37,7 @@ __all__ = [
     "illegal_transitions",
     "is_to_go",
     "is_urgent",
+    "last_attempts",
     "merge",
     "normalize",
     "terminate",

@@ -57,8 +57,9 @@ class ContainerFacts:
     """What statuses need besides spec and observation. ``waiting`` maps container names to reason and message;
     ``messages`` container ids to what they left as termination message; ``verdicts`` are the probes';
     ``recursive_read_only``: the pod's runtime handler can mount so; ``is_over``: nothing of the pod is made again,
-    which its phase says, and that follows from the statuses; ``previous`` holds the statuses last computed, and
-    ``made`` what was noted of what containers were made with, by container name."""
+    which its phase says, and that follows from the statuses; ``previous`` holds the statuses last computed, ``made``
+    what was noted of what containers were made with, and ``attempts`` the numbers that containers of this life go on
+    from, by container name."""
 
     runtime_name: str = "containerd"
     waiting: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class ContainerFacts:
     is_over: bool = False
     previous: Mapping[str, k8s.ContainerStatus] = field(default_factory=dict)
     made: Mapping[str, Made] = field(default_factory=dict)
+    attempts: Mapping[str, int] = field(default_factory=dict)
 
 
 def container_statuses(
@@ -258,7 +260,8 @@ def _unseen(
     """A container the runtime has nothing of: not made yet, taken away by us, or gone behind our back."""
     previous = facts.previous.get(container.name)
     if previous is None or previous.state is None:
-        return _absent(container, facts, default, 0, previous.last_state if previous else None)
+        before = facts.attempts.get(container.name, 0)
+        return _absent(container, facts, default, before, previous.last_state if previous else None)
     ended = previous.state.terminated
     if previous.state.running is not None:
         # A pod that is being deleted does not start it again; any other does.

@@ -44,7 +44,7 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
     """The status of a pod, as it is allocated, as it is now. A phase that was terminal stays what it was."""
     reported = pod.status or k8s.PodStatus()
     before = facts.previous or reported
-    known = facts.containers
+    known = replace(facts.containers, attempts=facts.noted.attempts)
     if not known.previous:
         known = replace(known, previous={status.name: status for status in every_status(before)})
     if facts.resize.allocated is not None:
