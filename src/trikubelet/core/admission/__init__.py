@@ -1,13 +1,13 @@
-"""Admission: whether the node admits a pod that was given to it, and the messages it rejects with.
+"""Admission: decides if the node admits a pod, and with which message it rejects one.
 
-A scheduler knows the node from afar and may be wrong, and static pods know no scheduler. So the node looks for itself,
-once, before anything of the pod is started: at its sysctls, its operating system, the resources left, where it wants to
-be, its host ports, the taints that drive pods away, and what its runtime and kernel can do for its security. Reasons
-and messages are upstream's (lifecycle/predicate.go); the first that applies is reported. A rejected pod has
-failed permanently, and its controller makes another elsewhere.
+A scheduler knows the node from afar and may be wrong, and static pods have no scheduler. So the node checks each pod
+once, before anything of it is started: its sysctls, its operating system, the resources left, its node affinity, its
+host ports, the taints that drive pods away, and the security features of the runtime and the kernel. Reasons and
+messages are upstream's (lifecycle/predicate.go); the first that applies is reported. A rejected pod has failed
+permanently, and its controller makes another elsewhere.
 
-A critical pod that only lacks resources is admitted if others can be preempted for it (``preemption``): without it
-there may be no cluster that could find another place. ``pods/evaluation.py`` asks, and has them ended.
+A critical pod that only lacks resources is admitted if others can be preempted for it (``preemption``), because without
+it the cluster may be unable to place any pod. ``pods/evaluation.py`` calls this module, and ends the preempted pods.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from trikubelet.core.containers import NodeFacts
 
 NODE_AFFINITY: Final = "NodeAffinity"
-"""The reason of a pod that does not want this node, as its labels are."""
+"""The reason of a pod whose affinity excludes this node's labels."""
 _OS: Final = "linux"
 _OS_LABEL: Final = "kubernetes.io/os"
 
@@ -63,12 +63,13 @@ _COUNTED: Final = frozenset(
         "AppArmor",
     }
 )
-"""The reasons that are counted by their name: a metric has few labels, and a pod may ask for a resource of any name."""
+"""The reasons that are counted by their name. Any other is not: metrics need few label values, and a pod may request a
+resource of any name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why the node rejects a pod: a reason in one word and a message for people."""
+    """A rejection by the node: a reason in one word and a message for users."""
 
     reason: str
     message: str
@@ -77,7 +78,7 @@ class Rejection:
 @dataclass(frozen=True, slots=True)
 class Admitted:
     """The node admits the pod, once the pods it ``preempts`` have ended; ``short_of``: the resource they are ended for,
-    the first where there are more."""
+    the first if there are several."""
 
     preempts: tuple[k8s.Pod, ...] = ()
     short_of: str = ""
@@ -90,9 +91,9 @@ def admit(
     facts: NodeFacts,
     pressures: Sequence[str] = (),
 ) -> Admitted | Rejection:
-    """Whether the node admits the pod beside the ``others`` it has. ``node`` is its object, None where there is none:
-    then nothing is asked that needs it, nor what needs a status that it has not. A pod with an amount that is none is
-    rejected. ``pressures``: the pressure conditions that the node has."""
+    """Decide if the node admits the pod next to the ``others``. ``node`` is its object; None skips the checks that need
+    it. Checks of a missing status are skipped, too. A pod with an invalid amount is rejected. ``pressures``: the node's
+    pressure conditions."""
     if is_kept_out(pod, pressures):
         return Rejection(messages.REASON, messages.refused(pressures))
     try:
@@ -109,14 +110,14 @@ def admit(
 
 
 def counted_as(reason: str) -> str:
-    """The label under which rejections for that reason are counted (upstream: kubelet.go)."""
+    """Return the label under which rejections for that reason are counted (upstream: kubelet.go)."""
     if reason in _COUNTED:
         return reason
     return "OutOfExtendedResources" if reason.startswith(_OUT_OF) else "Other"
 
 
 def rejected(pod: k8s.Pod, why: Rejection, now: str) -> k8s.PodStatus:
-    """The status of a pod that the node rejects. ``now`` is RFC 3339."""
+    """Return the status of a pod that the node rejects. ``now`` is RFC 3339."""
     reported = pod.status or k8s.PodStatus()
     status = replace(
         reported,
@@ -131,7 +132,7 @@ def rejected(pod: k8s.Pod, why: Rejection, now: str) -> k8s.PodStatus:
 
 
 def _problems(pod: k8s.Pod, others: Sequence[PodInfo], node: k8s.Node | None, facts: NodeFacts) -> Iterator[Rejection]:
-    """Every reason, in upstream's order, but for what a critical pod is short of."""
+    """Yield every reason, in upstream's order, except the resources that a critical pod is short of."""
     if why := forbidden_sysctl(pod, facts):
         yield Rejection("SysctlForbidden", why)
     yield from _of_system(pod, facts)
@@ -179,8 +180,8 @@ def _of_no_room(short: Sequence[Shortage]) -> Rejection:
 
 
 def _holder(pod: k8s.Pod, held: Held) -> str:
-    """Name the pod that has the port, for the author of a manifest. Users of the API may not know pods of other
-    namespaces."""
+    """Return the name of the pod that has the port, for the author of a manifest. Users of the API may not know pods of
+    other namespaces."""
     if not is_static(pod):
         return ""
     _, protocol, number = held.port

@@ -1,7 +1,6 @@
-"""Whether a pod wants to be on this node: its node selector, and the node affinity it requires.
+"""Matches a pod with the node: its node selector, and the node affinity it requires.
 
-What it merely prefers is for schedulers. A requirement that makes no sense (an operator nobody knows, a number that is
-none) is not met.
+Preferences are for schedulers. An invalid requirement (an unknown operator, a bound that is no number) is not met.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def wants_node(pod: k8s.Pod, node: k8s.Node) -> bool:
-    """Whether every label it selects by is there, and one of the terms it requires is met."""
+    """True if the node has every label of the selector and meets one of the required terms."""
     labels = node.metadata.labels
     if any(labels.get(name) != value for name, value in pod.spec.node_selector.items()):
         return False
@@ -25,12 +24,12 @@ def wants_node(pod: k8s.Pod, node: k8s.Node) -> bool:
 
 
 def is_selected(node: k8s.Node, selector: k8s.NodeSelector) -> bool:
-    """Whether one of the selector's terms is met."""
+    """True if the node meets one of the selector's terms."""
     return any(_is_met(term, node) for term in selector.node_selector_terms)
 
 
 def _is_met(term: k8s.NodeSelectorTerm, node: k8s.Node) -> bool:
-    """Whether all of the term is. One that asks for nothing means no node."""
+    """True if the node meets the whole term. An empty term matches no node."""
     if not term.match_expressions and not term.match_fields:
         return False
     fields = {"metadata.name": node.metadata.name}
@@ -40,7 +39,7 @@ def _is_met(term: k8s.NodeSelectorTerm, node: k8s.Node) -> bool:
 
 
 def holds(requirement: k8s.NodeSelectorRequirement | k8s.LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
-    """Whether labels are as one requirement of a selector asks."""
+    """True if the labels meet one requirement of a selector."""
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":

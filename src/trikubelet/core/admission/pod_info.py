@@ -1,7 +1,7 @@
-"""What of a pod that the node has counts when another is admitted, worked out once and not for each other pod again.
+"""The facts about a pod of the node that count when another is admitted, computed once per pod.
 
-Requests are exact amounts (fractions): summing them up for each pod of the node whenever one is admitted kept a node of
-500 pods from all else for tens of milliseconds. The scheduler keeps the same, under the same name (framework.PodInfo).
+Requests are exact amounts (fractions): summing them up for every pod at each admission blocked a node of 500 pods for
+tens of milliseconds. The scheduler keeps the same, under the same name (framework.PodInfo).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PodInfo(NamedTuple):
-    """A pod that holds a place: what it was promised (millicores, bytes or pieces, by resource), and its host ports."""
+    """A pod on the node: its requests (millicores, bytes or pieces, by resource), and its host ports."""
 
     pod: Pod
     promised: Mapping[str, int]
@@ -27,5 +27,5 @@ class PodInfo(NamedTuple):
 
 
 def pod_info(pod: Pod) -> PodInfo:
-    """Of a pod as it is allocated."""
+    """Return the facts about a pod with its allocated resources."""
     return PodInfo(pod, promised(pod), host_ports(pod))

@@ -1,4 +1,4 @@
-"""The host ports of pods, and who holds one: one address, protocol and port of the node serve one pod."""
+"""Host ports: one address, protocol and port of the node can serve only one pod."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from trikubelet.core.admission.pod_info import PodInfo
 
-_ANY = "0.0.0.0"  # noqa: S104 - it is what a pod means that names no address
+_ANY = "0.0.0.0"  # noqa: S104 - the meaning of a port without an address
 
 Port = tuple[str, str, int]
 """Address, protocol and port."""
@@ -26,7 +26,7 @@ class Held(NamedTuple):
 
 
 def held_port(wanted: Iterable[Port], others: Iterable[PodInfo]) -> Held | None:
-    """The first of these host ports, by number, that is taken, or None."""
+    """Return the first of these host ports, by number, that another pod holds; None if all are free."""
     others = tuple(others)
     held = (
         Held(port, other.pod)
@@ -38,7 +38,7 @@ def held_port(wanted: Iterable[Port], others: Iterable[PodInfo]) -> Held | None:
 
 
 def host_ports(pod: k8s.Pod) -> frozenset[Port]:
-    """The ports of the node that the pod serves on. Plain init containers do not serve for long enough to count."""
+    """Return the host ports that the pod serves. Plain init containers do not serve long enough to count."""
     serving = (*filter(is_sidecar, pod.spec.init_containers), *pod.spec.containers)
     return frozenset(
         (port.host_ip or _ANY, port.protocol or "TCP", port.host_port)

@@ -1,9 +1,8 @@
-"""Whom the node ends so that a pod it must run finds room (upstream: pkg/kubelet/preemption).
+"""Chooses the pods that the node ends to make room for a pod that it must run (upstream: pkg/kubelet/preemption).
 
-Only a critical pod may have that, and only a shortage can be helped so. What was promised the least goes first: pods
-that asked for nothing, then those that asked for something, guaranteed ones last; a class is touched only as far as
-ending all of the lower ones would not do. Within a class the pods that fill the gaps best are taken until none is
-left. Pure: ``pods/evaluation.py`` has them ended.
+Only a critical pod may preempt, and only a shortage can be resolved so. BestEffort pods go first, then Burstable,
+Guaranteed ones last; a class is used only if ending all of the lower ones is not enough. Within a class the
+best-fitting pods are chosen until the gaps are closed. Pure: ``pods/evaluation.py`` ends them.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ _Candidate = tuple["k8s.Pod", Amounts]
 
 
 def victims(pod: k8s.Pod, others: Iterable[PodInfo], short: Sequence[Shortage]) -> tuple[k8s.Pod, ...] | None:
-    """The pods to end for the one that lacks what is ``short``, the least promised first; None where ending all that
-    may be ended would not do."""
+    """Return the pods to end for one that lacks ``short``, the lowest class first; None if ending all candidates is not
+    enough."""
     missing = {one.resource: one.missing for one in short}
     classes: dict[str, list[_Candidate]] = {GUARANTEED: [], BURSTABLE: [], BEST_EFFORT: []}
     for other in others:
@@ -50,7 +49,7 @@ def victims(pod: k8s.Pod, others: Iterable[PodInfo], short: Sequence[Shortage]) 
 
 
 def _may_preempt(pod: k8s.Pod, other: k8s.Pod) -> bool:
-    """Whether the one may end the other: it alone is critical, or both say how important they are, and it is more."""
+    """True if the pod may preempt the other: only it is critical, or both have a priority and its own is higher."""
     if is_critical(pod) and not is_critical(other):
         return True
     mine, theirs = pod.spec.priority, other.spec.priority
@@ -58,7 +57,7 @@ def _may_preempt(pod: k8s.Pod, other: k8s.Pod) -> bool:
 
 
 def _left(missing: Mapping[str, int], ended: Iterable[_Candidate]) -> Amounts:
-    """What is still missing once these have ended."""
+    """Return the amounts that are still missing after these pods have ended."""
     left = dict(missing)
     for _, amounts in ended:
         for name in left:
@@ -67,8 +66,8 @@ def _left(missing: Mapping[str, int], ended: Iterable[_Candidate]) -> Amounts:
 
 
 def _few(candidates: Sequence[_Candidate], missing: Amounts) -> list[_Candidate]:
-    """Candidates that free what is missing, which all of them together do: each time the one that leaves least to
-    want, and of equals the one with the smaller requests."""
+    """Return candidates that free the missing amounts; all of them together do. Each step takes the one that leaves the
+    smallest gap, and among equals the one with the smaller requests."""
     rest, chosen = list(candidates), []
     while missing:
         best = min(rest, key=lambda one: (_distance(missing, one), one[1].get("memory", 0), one[1].get("cpu", 0)))
@@ -79,7 +78,7 @@ def _few(candidates: Sequence[_Candidate], missing: Amounts) -> list[_Candidate]
 
 
 def _distance(missing: Amounts, candidate: _Candidate) -> float:
-    """How far from enough ending the candidate would leave it: per resource, the share of the gap that stays open,
+    """Return the gap that is left after ending the candidate: the sum over resources of the open share of the gap,
     squared."""
     left = _left(missing, [candidate])
     return sum((amount / missing[name]) ** 2 for name, amount in left.items())

@@ -1,7 +1,7 @@
-"""What a pod asks for and the node does not have any more.
+"""Compares a pod's requests with the free resources of the node.
 
-Requests count, not use: what the pods here were promised is taken, whether they use it or not. Resources of others
-(devices and the like) that the node says nothing of are not looked at: whoever brings them has not spoken yet.
+Requests count, not usage: the requests of the node's pods are taken, whether they use them or not. Extended resources
+(devices and the like) that the node does not list are skipped, because their plugin may not have registered yet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource there is too little of; amounts in millicores, bytes or pieces."""
+    """A resource of which too little is left; amounts in millicores, bytes or pieces."""
 
     resource: str
     requested: int
@@ -35,13 +35,14 @@ class Shortage:
 
     @property
     def missing(self) -> int:
-        """How much would have to come free."""
+        """The amount that would have to be freed."""
         return self.requested - (self.capacity - self.used)
 
 
 def shortages(pod: k8s.Pod, others: Sequence[PodInfo], node: k8s.Node | None, facts: NodeFacts) -> Iterator[Shortage]:
-    """Every resource there is too little of for the pod beside the others; nothing where nobody knows what there is.
-    Raises ValueError for an amount of the pod's own that is none; the node's are then the machine's."""
+    """Yield every resource of which too little is left for the pod next to the others; nothing if the node's amounts
+    are unknown. Raises ValueError for an invalid amount of the pod's own; the machine's amounts replace invalid ones of
+    the node."""
     there = _allocatable(node) or facts.allocatable
     if not there:
         return
@@ -57,7 +58,7 @@ def shortages(pod: k8s.Pod, others: Sequence[PodInfo], node: k8s.Node | None, fa
 
 
 def _allocatable(node: k8s.Node | None) -> Mapping[str, int]:
-    """What the node's object says; nothing where that cannot be read."""
+    """Return the amounts of the node's object; empty if they cannot be read."""
     amounts = node.status.allocatable if node is not None and node.status is not None else {}
     try:
         return {name: counted(name, quantity.parse(amount)) for name, amount in amounts.items()}
@@ -66,5 +67,5 @@ def _allocatable(node: k8s.Node | None) -> Mapping[str, int]:
 
 
 def _is_extended(name: str) -> bool:
-    """Whether the resource is neither Kubernetes' own nor the node's, such as a vendor's devices."""
+    """True if the resource is neither Kubernetes' own nor the node's, such as a vendor's devices."""
     return "/" in name and "kubernetes.io/" not in name

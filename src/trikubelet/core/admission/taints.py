@@ -1,5 +1,4 @@
-"""Whether a taint of the node drives a pod away. Of the taints only NoExecute is the node's business: the others are
-advice to schedulers."""
+"""Taints that drive a pod away from the node. Only NoExecute concerns the node: others are for schedulers."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ NO_EXECUTE = "NoExecute"
 
 
 def is_driven_away(pod: k8s.Pod, node: k8s.Node) -> bool:
-    """Whether the node has a NoExecute taint that no toleration of the pod meets."""
+    """True if the node has a NoExecute taint that the pod does not tolerate."""
     taints = node.spec.taints if node.spec is not None else ()
     return any(
         taint.effect == NO_EXECUTE and not any(tolerates(toleration, taint) for toleration in pod.spec.tolerations)
@@ -21,7 +20,7 @@ def is_driven_away(pod: k8s.Pod, node: k8s.Node) -> bool:
 
 
 def tolerates(toleration: k8s.Toleration, taint: k8s.Taint) -> bool:
-    """Whether the toleration is one of the taint. An empty effect or key of a toleration means any."""
+    """True if the toleration matches the taint. An empty effect or key of a toleration matches any."""
     if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
         return False
     match toleration.operator:

@@ -1,7 +1,7 @@
-"""Which pods a node rejects while it is short of something (upstream: the admit handler of the eviction manager).
+"""Chooses the pods that a node under pressure rejects (upstream: the admit handler of the eviction manager).
 
-A critical pod is always admitted. Where only memory is short, so is one that is promised some, or that tolerates the
-taint of such a node. Any other shortage keeps all others out.
+A critical pod is always admitted. If only memory is short, so is a pod that is not BestEffort, or that tolerates the
+taint of such a node. Any other shortage keeps all other pods out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TAINT: Final = k8s.Taint(key="node.kubernetes.io/memory-pressure", effect="NoSc
 
 
 def is_kept_out(pod: k8s.Pod, pressures: Sequence[str]) -> bool:
-    """Whether the pod is rejected by a node with these pressure conditions."""
+    """True if a node with these pressure conditions rejects the pod."""
     if not pressures or is_critical(pod):
         return False
     if list(pressures) != [MEMORY_PRESSURE]:

@@ -1,12 +1,12 @@
-"""The effective configuration, from what a file, its drop-ins and the flags say.
+"""The effective configuration: a file, its drop-ins and the flags combined.
 
     file ─► drop-in ─► drop-in ─► flags           each laid over those before it (layers)
-    └────────────── one document, which remembers where every value came from
+    └────────────── one document, which remembers the origin of every value
                     │   unknown fields of a file leave it here, as faults or warnings (decoding)
-                    └─► types ─► defaults ─► ranges ─► Effective, or every fault there is (here)
+                    └─► types ─► defaults ─► ranges ─► Effective, or all faults (here)
 
-Nothing is read here: ``app.settings`` brings the documents, ``app.flags`` the flags. What has no effect in this agent
-yet is in ``effect``, the one registry of that.
+Nothing is read here: ``app.settings`` supplies the documents, ``app.flags`` the flags. ``effect`` finds the fields
+without an effect.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _DEFAULTS = KubeletConfiguration()
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """What holds on this node. ``provenance`` says of every field that was given where it was (``flag --v``,
-    ``/etc/kubelet.yaml:12``); the others have their defaults. ``without_effect`` names given fields that change
-    nothing yet; ``warnings`` are about fields of files that are ignored."""
+    """The configuration in force. ``provenance``: the origin of every field that was given (``flag --v``,
+    ``/etc/kubelet.yaml:12``); the others have their defaults. ``without_effect``: given fields that change nothing yet;
+    ``warnings``: fields of files that are ignored."""
 
     configuration: KubeletConfiguration
     gates: FeatureGates
@@ -56,10 +56,11 @@ class Effective:
 def combine(
     documents: Sequence[Document], flags: Sequence[FieldSetting] = (), decoding: Decoding = Decoding.STRICT
 ) -> tuple[Effective | None, list[Fault]]:
-    """The effective configuration of documents, later ones over earlier ones, under flags; or None and all faults.
+    """Return the effective configuration of documents, later ones over earlier ones, under flags; or None and all
+    faults.
 
-    The shape of every document is judged on its own, so that a fault is found even where a later layer covers it;
-    ranges are those of the values that hold. Raises nothing.
+    The shape of every document is checked separately, so that a fault is found even if a later layer covers it; ranges
+    are checked for the values in force. Raises nothing.
     """
     faults: list[Fault] = []
     warnings: list[Fault] = []
@@ -75,7 +76,7 @@ def combine(
             layers.append(only_known(layer, KubeletConfiguration))
     merged = merge(layers, flags)
     examined = examine(Document(merged.value, "", 0), KubeletConfiguration)
-    # Those of files were found above; here are the flags'.
+    # Faults of files were found above; these are the flags'.
     faults += [placed for fault in examined.faults if (placed := merged.placed(fault)).line is None]
     configuration = _with_defaults(examined.value, merged)
     broken = [place_of(fault.path) for fault in examined.faults]
@@ -91,8 +92,8 @@ def combine(
 
 
 def as_written(faults: Sequence[Fault], sources: Sequence[str]) -> list[Fault]:
-    """The faults of files in the order of ``sources``, each file's by their lines; before and after them those of
-    anything else, as they were: who mends a file goes through it once, from its beginning."""
+    """Return the faults of files in the order of ``sources``, each file's by line, and other faults in their places: so
+    an operator can fix a file in one pass from its beginning."""
     rank = {source: number for number, source in enumerate(sources)}
     ranked = iter(
         sorted((one for one in faults if one.source in rank), key=lambda one: (rank[one.source], one.line or 0))
@@ -102,12 +103,12 @@ def as_written(faults: Sequence[Fault], sources: Sequence[str]) -> list[Fault]:
         if one.source not in rank:
             ordered.append(one)
         else:
-            ordered += ranked  # all of them, where the first stood
+            ordered += ranked  # all of them, at the place of the first
     return ordered
 
 
 def _identity_faults(document: Document) -> list[Fault]:
-    """What keeps a document from being a KubeletConfiguration at all."""
+    """Return the faults that keep a document from being a KubeletConfiguration at all."""
     source = document.source
     if not isinstance(document.value, dict):
         return [Fault(source, document.line(""), "", f"{shown(document.value)} where a {KIND} should stand")]
@@ -121,7 +122,7 @@ def _identity_faults(document: Document) -> list[Fault]:
 
 
 def _with_defaults(configuration: KubeletConfiguration, merged: Merged) -> KubeletConfiguration:
-    """The defaults that depend on other fields, as upstream has them."""
+    """Set upstream's defaults that depend on other fields."""
     given = {place[0] for place in merged.given()}
     if "nodeStatusUpdateFrequency" in given and "nodeStatusReportFrequency" not in given:
         configuration = msgspec.structs.replace(

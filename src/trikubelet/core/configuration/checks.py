@@ -1,7 +1,7 @@
-"""Do the values of a configuration make sense, alone and together? Upstream's rules, every one that is broken.
+"""Upstream's rules for the values of a configuration, alone and together; reports every rule that is broken.
 
-Types, enumerations and 32-bit numbers were judged by ``core.structure`` already. What depends on the machine (does the
-file exist, is swap on) is judged by whoever uses the value.
+``core.structure`` has checked types, enumerations and 32-bit numbers before. The users of a value check rules that
+depend on the machine (does the file exist, is swap on).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MANY: Final = 2**63 - 1
 _FORMER_THROTTLING: Final = 0.9
-"""The default of memoryThrottlingFactor before 1.37, which many files have and which asks for nothing."""
+"""The default of memoryThrottlingFactor before 1.37; many files have it, and it has no effect."""
 _RANGES: Final = {
     "crashLoopBackOff.maxContainerRestartPeriod": (1, 300),
     "cpuCFSQuotaPeriod": (0.001, 1),
@@ -56,7 +56,7 @@ _RANGES: Final = {
     "registryPullQPS": (0, _MANY),
     "tracing.samplingRatePerMillion": (0, 1_000_000),
 }
-"""The smallest and the largest value a field may have; durations in seconds."""
+"""The smallest and the largest value of a field; durations in seconds."""
 
 _PERIODS: Final = (
     "authentication.webhook.cacheTTL",
@@ -77,13 +77,13 @@ _PERIODS: Final = (
     "streamingConnectionIdleTimeout",
     "syncFrequency",
 )
-"""Durations that may be anything but negative."""
+"""Durations that must not be negative."""
 
 _IDS_PER_POD: Final = 65536
 
 
 def problems(configuration: KubeletConfiguration) -> Iterator[Problem]:
-    """Everything wrong with a configuration whose types are right."""
+    """Yield all faults of a configuration whose types are right."""
     return chain(
         _ranges(configuration),
         _addresses(configuration),
@@ -97,7 +97,7 @@ def problems(configuration: KubeletConfiguration) -> Iterator[Problem]:
 
 
 def value_at(record: Any, path: str) -> Any:
-    """The value at a field path through records; None where one of them is None."""
+    """Return the value at a field path through records; None if one of them is None."""
     for name in path.split("."):
         if record is None:
             return None
@@ -120,7 +120,7 @@ def _ranges(c: KubeletConfiguration) -> Problems:
 
 
 def _invalid_period(path: str, value: Any, detail: str) -> Problem:
-    """What is held in seconds is shown as a duration is written, anything else as it is."""
+    """Return the fault; values in seconds are shown as durations, others as they are."""
     return invalid(path, format_duration(value) if type(value) is float else value, detail)
 
 
@@ -194,7 +194,7 @@ def _shutdown(c: KubeletConfiguration) -> Problems:
     for path, value in (("shutdownGracePeriod", total), ("shutdownGracePeriodCriticalPods", critical)):
         if 0 < value < 1:
             yield _invalid_period(path, value, "must be 0 or at least 1 second")
-    if critical > total >= 0:  # a negative one was reported already
+    if critical > total >= 0:  # a negative total was reported already
         detail = f"must be no more than shutdownGracePeriod, {format_duration(total)}"
         yield _invalid_period("shutdownGracePeriodCriticalPods", critical, detail)
     groups = c.shutdown_grace_period_by_pod_priority
@@ -231,7 +231,7 @@ def _pods(c: KubeletConfiguration) -> Problems:
 
 
 def _features(c: KubeletConfiguration) -> Problems:
-    """Fields that mean nothing with their feature switched off."""
+    """Yield faults of fields that mean nothing while their feature is off."""
     gates = FeatureGates(c.feature_gates)
     backoff = c.crash_loop_back_off.max_container_restart_period
     if backoff is not None and not gates.enabled("KubeletCrashLoopBackOffMax"):

@@ -1,8 +1,8 @@
 """The strictness with which a configuration file is decoded, and the faults that lenient decoding ignores.
 
-A node is upgraded and downgraded with the file that it has. The file may then name a field that the other version does
-not know. Lenient decoding, like upstream's, ignores such a field with a warning; of a key that is given twice the last
-value holds. Any other fault ends the start in both ways of decoding.
+A node keeps its file when it is upgraded or downgraded. The file may then name a field that the other version does not
+know. Lenient decoding, like upstream's, ignores such a field with a warning; the last value of a repeated key counts.
+Any other fault aborts the start in both modes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Decoding(Enum):
 
 
 def sort_faults(found: Iterable[Fault], decoding: Decoding) -> tuple[list[Fault], list[Fault]]:
-    """The faults of a file and the warnings about it, in the order of ``found``."""
+    """Return the faults of a file and the warnings about it, in the order of ``found``."""
     faults: list[Fault] = []
     warnings: list[Fault] = []
     for fault in found:
@@ -41,7 +41,7 @@ def sort_faults(found: Iterable[Fault], decoding: Decoding) -> tuple[list[Fault]
 
 
 def _ignored(fault: Fault) -> str:
-    """Return the remedy that lenient decoding prints for the fault; empty for a fault that it does not ignore."""
+    """Return the remedy that lenient decoding prints for the fault; "" for a fault that it does not ignore."""
     if fault.problem == UNKNOWN_FIELD:
         return "it is ignored"
     return "the last value holds" if is_duplicate_key(fault) else ""

@@ -1,5 +1,5 @@
-"""Which of the settings that were given change nothing: anywhere, by the registry of fields
-(``core.support.configuration``), or on the machine they were given for."""
+"""Finds the given settings that change nothing: anywhere, by the registry of fields (``core.support.configuration``),
+or on the machine they were given for."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def without_effect(given: Iterable[Place], gates: Mapping[str, bool]) -> tuple[str, ...]:
-    """The fields among the given places that change nothing, each once, in the order they were given. Of the feature
-    gates those that were set to something else than their default."""
+    """Return the fields among the given places that change nothing, each once, in the order they were given. Feature
+    gates count if they differ from their default."""
     found: dict[str, None] = {}
     for place in given:
         if place[0] == "featureGates":
@@ -35,9 +35,9 @@ def without_effect(given: Iterable[Place], gates: Mapping[str, bool]) -> tuple[s
 
 
 def without_effect_in_version_1(c: KubeletConfiguration) -> tuple[str, ...]:
-    """The fields that ask for something that version 1 of cgroups cannot express. There every process is killed on its
-    own, nobody swaps by shares, is slowed down or has memory kept. (upstream refuses singleProcessOOMKill: false there,
-    and is silent about the rest)"""
+    """Return the fields whose request cgroups of version 1 cannot express. There the kernel kills single processes, and
+    cannot limit swap by shares, throttle memory or reserve it. (upstream rejects singleProcessOOMKill: false there, and
+    ignores the rest silently)"""
     asked = {
         "memoryReservationPolicy": c.memory_reservation_policy == "TieredReservation",
         "memorySwap.swapBehavior": c.memory_swap.swap_behavior == "LimitedSwap",
@@ -48,8 +48,8 @@ def without_effect_in_version_1(c: KubeletConfiguration) -> tuple[str, ...]:
 
 
 def without_effect_embedded(c: KubeletConfiguration) -> tuple[str, ...]:
-    """The fields that ask for something the embedded runtime does without: cgroups that limit, profiles, and a
-    resolv.conf of a pod's own. (of what pods ask for: ``core.containers.embedded``)"""
+    """Return the fields that the embedded runtime cannot serve: cgroups that limit, profiles, and a resolv.conf of a
+    pod's own. (fields of pods: ``core.containers.embedded``)"""
     asked = {
         "clusterDNS": bool(c.cluster_dns),
         "memoryReservationPolicy": c.memory_reservation_policy == "TieredReservation",
@@ -65,7 +65,7 @@ def _is_idle(gate: str, value: bool) -> bool:
 
 
 def _field(place: Place) -> Place:
-    """The part of a place that names a field, without keys of maps and numbers of lists."""
+    """Return the part of a place that names a field, without keys of maps and numbers of lists."""
     type_: object = KubeletConfiguration
     for length, name in enumerate(place):
         field = fields_of(type_).get(name)

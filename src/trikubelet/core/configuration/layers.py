@@ -1,8 +1,8 @@
-"""Layers of a configuration laid over one another, remembering where every value came from.
+"""Merges the layers of a configuration, and remembers the origin of every value.
 
 A layer is a JSON merge patch (RFC 7386) over those before it: objects are merged member by member, lists are replaced,
-``null`` takes a member away. Flags are the last layer and replace whole fields, except feature gates, which are single
-settings of their own. The result is one document without lines; ``Merged`` knows the origin of each of its leaves.
+``null`` removes a member. Flags are the last layer and replace whole fields, except feature gates, which are separate
+settings. The result is one document without lines; ``Merged`` knows the origin of each of its leaves.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class FieldSetting:
-    """A field set by a flag: its place in the configuration, the value as JSON would have it, the flag's name with its
-    dashes."""
+    """A field set by a flag: its place in the configuration, the value as JSON would have it, and the flag's name with
+    its dashes."""
 
     place: Place
     value: object
@@ -38,7 +38,7 @@ class FieldSetting:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value was given: a flag, or a line of a file."""
+    """The origin of a value: a flag, or a line of a file."""
 
     source: str
     line: int | None
@@ -59,13 +59,13 @@ class Merged:
         return tuple(self.origins)
 
     def provenance(self) -> dict[str, str]:
-        """Field path → where it was given, in words."""
+        """Return the origins by field path, in words."""
         return {path_of(place): str(origin) for place, origin in self.origins.items()}
 
     def placed(self, fault: Fault) -> Fault:
-        """A fault of the merged value where its writer will find it: in a file's line or at a flag.
+        """Return a fault of the merged value at the place that its author can edit: a line of a file or a flag.
 
-        A field that was not given can still be wrong for one that was; the fault's text names that one then.
+        A field that was not given can still be wrong because of one that was; then the fault's text names that one.
         """
         place = place_of(fault.path)
         for length in range(len(place), 0, -1):
@@ -81,7 +81,7 @@ class Merged:
 
 
 def merge(documents: Sequence[Document], flags: Sequence[FieldSetting]) -> Merged:
-    """Lay documents, whose values are objects, over one another, and flags over them."""
+    """Merge documents, whose values are objects, and then the flags."""
     value: dict[str, Any] = {}
     origins: dict[Place, Origin] = {}
     for document in documents:
@@ -92,7 +92,7 @@ def merge(documents: Sequence[Document], flags: Sequence[FieldSetting]) -> Merge
         _forget(origins, setting.place)
         origins[setting.place] = Origin(setting.flag, None)
     for name in ("apiVersion", "kind"):
-        origins.pop((name,), None)  # what a document is, not what it says
+        origins.pop((name,), None)  # the type of a document, not a setting
     return Merged(value, origins)
 
 
@@ -107,7 +107,7 @@ def _patch(
                 _forget(origins, inner)
             origins.pop(inner, None)
             _patch(target[name], value, inner, document, origins)
-            if not target[name]:  # there were only nulls in it
+            if not target[name]:  # it contained only nulls
                 origins[inner] = Origin(document.source, document.line(path_of(inner)) or 1)
             continue
         if value == {} and isinstance(target.get(name), dict):
@@ -135,7 +135,7 @@ def _forget(origins: dict[Place, Origin], place: Place) -> None:
 
 
 def without_zeros(document: Document, type_: type[msgspec.Struct]) -> Document:
-    """The document without the members whose zero means "the default". See ``ZERO_IS_A_VALUE``."""
+    """Return the document without the members whose zero means "the default". See ``ZERO_IS_A_VALUE``."""
     return replace(document, value=_pruned(document.value, type_, ""))
 
 
@@ -158,7 +158,8 @@ def _pruned(value: object, type_: type[msgspec.Struct], prefix: str) -> object:
 
 
 def only_known(document: Document, type_: type[msgspec.Struct]) -> Document:
-    """The document without the members that its type does not have. Those in lists stay: a list is one value here."""
+    """Return the document without the members that its type does not have. Those in lists stay: a list is one value
+    here."""
     return replace(document, value=_known(document.value, type_))
 
 
@@ -178,13 +179,13 @@ def _is_struct(type_: object) -> bool:
 
 
 def _is_zero(value: object, default: object) -> bool:
-    """Whether a value is the zero of its field's type; the default shows what that is."""
+    """True if a value is the zero of its field's type; the type is taken from the default."""
     if type(value) is int or type(value) is float:
         return value == 0 and type(default) in (int, float)
     if type(value) is not str or type(default) not in (str, int, float):
         return False
     if type(default) is int or default == "0":
-        return value == "0"  # a quantity; in quotes it is no plain number
+        return value == "0"  # a quantity: a quoted zero is no plain number
     if value == "":
         return type(default) is str
     if type(default) is not float:

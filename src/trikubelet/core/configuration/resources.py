@@ -41,7 +41,7 @@ _CPUS: Final = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 
 
 def problems(c: KubeletConfiguration) -> Problems:
-    """Everything wrong with them."""
+    """Yield all faults of these fields."""
     yield from _reserved(c)
     yield from _set_aside(c)
     yield from _enforced(c)
@@ -76,7 +76,7 @@ def _reserved(c: KubeletConfiguration) -> Problems:
 
 
 def _set_aside(c: KubeletConfiguration) -> Problems:
-    """Processors and memory that pods never get."""
+    """Yield the faults of CPUs and memory that are reserved from pods."""
     if c.reserved_system_cpus:
         if problem := _cpus_problem(c.reserved_system_cpus):
             yield invalid("reservedSystemCPUs", c.reserved_system_cpus, problem)
@@ -133,8 +133,8 @@ def _eviction(c: KubeletConfiguration) -> Problems:
 
 
 def _amounts(path: str, amounts: Mapping[str, str], *, zero: Literal["quantity", "percentage"]) -> Problems:
-    """``zero``: which kind of amount must not be zero. 0% switches a threshold off, and a quantity of 0 is the minimum
-    reclaim there is without one; each as upstream."""
+    """Yield the faults of amounts. ``zero``: the kind of amount that must not be zero. 0% switches a threshold off, and
+    a quantity of 0 is no minimum reclaim; both like upstream."""
     for signal, amount in amounts.items():
         if signal not in _SIGNALS:
             yield unsupported(f"{path}[{signal}]", signal, _SIGNALS)

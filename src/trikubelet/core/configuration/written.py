@@ -1,6 +1,6 @@
-"""A configuration as a file would have it: names and durations as upstream writes them, secrets left out.
+"""Writes a configuration like a file: upstream's names and durations, without secrets.
 
-For those who ask a running node what holds on it (``/configz``).
+``/configz`` serves it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def written(configuration: KubeletConfiguration) -> dict[str, Any]:
-    """The whole configuration, defaults and all, as JSON has it. Values of ``staticPodURLHeader``, which may be
+    """Return the whole configuration with its defaults, as JSON. Values of ``staticPodURLHeader``, which may be
     passwords, are masked."""
     masked = {name: (MASK,) * len(values) for name, values in configuration.static_pod_url_header.items()}
     return _written(msgspec.structs.replace(configuration, static_pod_url_header=masked))

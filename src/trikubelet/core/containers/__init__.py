@@ -1,7 +1,7 @@
-"""From a pod's spec to what the container runtime is asked for: sandbox and container configurations.
+"""Translates a pod's spec for the container runtime: sandbox and container configurations.
 
-``sandbox`` and ``container`` put the parts together; the other modules are one subject each. Everything is pure: facts
-about the node come in as ``NodeFacts``, paths as strings that somebody else has prepared.
+``sandbox`` and ``container`` assemble the parts; the other modules are one subject each. Everything is pure: facts
+about the node come in as ``NodeFacts``, and paths as strings that the caller has prepared.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the cgroups of pods shall be set to, and in which files: one pod's, a class's, and all pods' together.
+"""The values of the cgroups of pods, and their files: one pod's, a class's, and all pods' together.
 
-Pure; ``host.cgroups`` carries it out. A cgroup v1 hierarchy and a v2 one say the same with other files and numbers:
-shares against weight, a quota beside its period against both in one line, ``-1`` against ``max``.
+Pure; ``host.cgroups`` writes the values. Versions 1 and 2 of cgroups express them in different files and numbers:
+shares or weight, quota and period apart or in one line, ``-1`` or ``max``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Setting(NamedTuple):
-    """One value in one file of a cgroup; ``controller`` says in which v1 hierarchy, and whether there is any."""
+    """One value in one file of a cgroup; ``controller``: the v1 hierarchy, or the v2 controller that is needed."""
 
     controller: str
     file: str
@@ -31,7 +31,7 @@ class Setting(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a pod asked for, as far as its class cares: its class, millicores and bytes."""
+    """A pod's requests as far as its class's cgroup needs them: its class, millicores and bytes."""
 
     quality: str
     milli_cpu: int
@@ -39,13 +39,13 @@ class Asked(NamedTuple):
 
 
 def asked(pod: Pod) -> Asked:
-    """What the pod asks for, its overhead included."""
+    """Return the pod's requests, its overhead included."""
     return Asked(qos_class(pod), of_pod(pod, "requests", "cpu"), of_pod(pod, "requests", "memory"))
 
 
 def pod_settings(pod: Pod, facts: NodeFacts, beside: Pod | None = None) -> tuple[Setting, ...]:
-    """What one pod's cgroup is set to; ``beside``: the pod as some of its containers still are, while it is resized,
-    and for whom it must suffice as well."""
+    """Return the settings of one pod's cgroup. ``beside``: the pod as some of its containers still are during a resize;
+    the cgroup must suffice for it as well."""
     resources = pod_resources(pod, facts)
     if beside is not None:
         resources = _enough_for_both(resources, pod_resources(beside, facts))
@@ -57,10 +57,10 @@ def pod_settings(pod: Pod, facts: NodeFacts, beside: Pod | None = None) -> tuple
 
 
 def class_settings(quality: str, facts: NodeFacts) -> tuple[Setting, ...]:
-    """What the cgroup of a class is set to as long as it has no pods.
+    """Return the settings of the cgroup of a class without pods.
 
-    Guaranteed pods have no cgroup of their own but that of all pods, which is limited to what is not reserved. What an
-    earlier agent had kept from being reclaimed is given back there.
+    Guaranteed pods have no class cgroup but that of all pods, which is limited to the unreserved resources. Memory that
+    an earlier agent had protected from reclaim is released there.
     """
     version = facts.cgroup_version
     if quality != GUARANTEED:
@@ -75,10 +75,10 @@ def class_settings(quality: str, facts: NodeFacts) -> tuple[Setting, ...]:
 
 
 def class_sums(pods: Collection[Asked], facts: NodeFacts) -> dict[str, tuple[Setting, ...]]:
-    """What the cgroups of the classes are set to for the sake of the pods in them, by class.
+    """Return the settings of the classes' cgroups that depend on their pods, by class.
 
-    Burstable pods together weigh what they asked for. What is kept from being reclaimed of a pod must be kept of all
-    pods together, too (cgroup-v2: "memory.low" counts no more than its parent's).
+    Burstable pods together weigh the sum of their requests. Memory that is protected from reclaim for a pod must be
+    protected for all pods together, too (cgroup-v2: "memory.low" counts no more than its parent's).
     """
     burstable = [one for one in pods if one.quality == BURSTABLE]
     weighs = _cpu_share(shares(sum(one.milli_cpu for one in burstable)), facts.cgroup_version)
@@ -93,8 +93,8 @@ def class_sums(pods: Collection[Asked], facts: NodeFacts) -> dict[str, tuple[Set
 
 
 def settings(resources: LinuxResources, pids_max: int, version: int) -> tuple[Setting, ...]:
-    """Every file of a cgroup of that version. A limit that is not set is written as none, since it may have been set
-    before; but a quota of none says nothing about its period."""
+    """Return every file of a cgroup of that version. An absent limit is written as none, because it may have been set
+    before; but the period of an absent quota is not written."""
     quota, period = resources.cpu_quota_us, resources.cpu_period_us
     if version == 2:
         cpu = [Setting("cpu", "cpu.max", f"{quota} {period}" if quota else "max")]
@@ -112,7 +112,7 @@ def settings(resources: LinuxResources, pids_max: int, version: int) -> tuple[Se
 
 
 def _enough_for_both(one: LinuxResources, other: LinuxResources) -> LinuxResources:
-    """The larger of each; a limit that is not set is the largest."""
+    """Return the larger value of each; an absent limit is the largest."""
     quotas, limits = ([getattr(of, name) for of in (one, other)] for name in ("cpu_quota_us", "memory_limit_bytes"))
     return replace(
         one,

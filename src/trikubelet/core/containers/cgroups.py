@@ -1,11 +1,11 @@
-"""The names of the cgroups pods live in: below ``kubepods``, by class (upstream: pkg/kubelet/cm).
+"""The names of pods' cgroups: below ``kubepods``, by class (upstream: pkg/kubelet/cm).
 
     /kubepods                     every pod; Guaranteed ones directly below
     ├── pod<uid>
     ├── burstable/pod<uid>
     └── besteffort/pod<uid>
 
-A name is a tuple of components; the two drivers spell it differently. systemd's slices carry their parents' names and
+A name is a tuple of components; the two drivers spell it differently. systemd's slices contain their parents' names and
 use the dash to separate them, so a dash within a component becomes an underscore.
 """
 
@@ -29,22 +29,22 @@ _CLASS = {GUARANTEED: (), BURSTABLE: ("burstable",), BEST_EFFORT: ("besteffort",
 
 
 def class_cgroup(quality: str, root: str = "/") -> CgroupName:
-    """The cgroup of all pods of one class. That of the Guaranteed ones is ``kubepods`` itself."""
+    """Return the cgroup of all pods of one class. That of the Guaranteed ones is ``kubepods`` itself."""
     return (*(part for part in root.split("/") if part), KUBEPODS, *_CLASS[quality])
 
 
 def pod_cgroup(pod: Pod, root: str = "/") -> CgroupName:
-    """The cgroup of one pod."""
+    """Return the cgroup of one pod."""
     return cgroup_below(class_cgroup(qos_class(pod), root), pod.metadata.uid)
 
 
 def cgroup_below(name: CgroupName, uid: str) -> CgroupName:
-    """The cgroup of a pod of the class that has that one. Raises ValueError for what is no UID."""
+    """Return the cgroup of a pod below the cgroup of its class. Raises ValueError for an invalid UID."""
     return (*name, f"{_POD_PREFIX}{path_uid(uid)}")
 
 
 def parts(name: CgroupName, driver: str) -> tuple[str, ...]:
-    """The directories of a cgroup as the driver has them, from the top of its tree."""
+    """Return the directories of a cgroup in the driver's spelling, from the top of its tree."""
     if driver != SYSTEMD:
         return name
     escaped = [part.replace("-", "_") for part in name]
@@ -52,7 +52,7 @@ def parts(name: CgroupName, driver: str) -> tuple[str, ...]:
 
 
 def uid_of(directory: str, driver: str) -> str:
-    """The UID of the pod whose cgroup has that name; empty for one that is no pod's."""
+    """Return the UID of the pod whose cgroup has that name; "" if it is not a pod's."""
     last = directory
     if driver == SYSTEMD:
         last = directory.removesuffix(".slice").rpartition("-")[2].replace("_", "-")
@@ -60,10 +60,10 @@ def uid_of(directory: str, driver: str) -> str:
 
 
 def spell(name: CgroupName, driver: str) -> str:
-    """The absolute path of a cgroup as the driver has it."""
+    """Return the absolute path of a cgroup in the driver's spelling."""
     return "/" + "/".join(parts(name, driver))
 
 
 def cgroup_parent(pod: Pod, facts: NodeFacts) -> str:
-    """The parent of the pod's containers, in the driver's spelling; empty where the runtime's default holds."""
+    """Return the parent of the pod's containers, in the driver's spelling; "" for the runtime's default."""
     return spell(pod_cgroup(pod, facts.cgroup_root), facts.cgroup_driver) if facts.cgroups_managed else ""

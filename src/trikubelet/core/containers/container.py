@@ -1,7 +1,7 @@
-"""The configuration of one container: everything ``CreateContainer`` is given.
+"""The configuration of one container: the content of ``CreateContainer``.
 
 ``pods.container_configs`` prepares the parts that are not in the spec and calls ``container_config`` right before the
-container is made, so addresses and paths are those of this attempt.
+container is created, so addresses and paths are those of this attempt.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime import ImageInfo
     from trikubelet.model.runtime_config import IdRange
 
-# By position, the CRI's numbers, which are not the kernel's.
+# By position; the numbers are the CRI's, not the kernel's.
 SIGNALS = (
     "",
     *(f"SIG{name}" for name in (
@@ -46,10 +46,10 @@ SIGNALS = (
 
 @dataclass(frozen=True, slots=True)
 class ContainerParts:
-    """What was prepared for a container before it is configured: which attempt it is, its image, the pod's addresses,
-    host paths of its volumes, of one that is an image that (by volume name), hosts file and termination message file
-    (empty: none), what its variables come from, what the pod's own user namespace is mapped to (None: it has none), and
-    for an ephemeral container the id of the container whose processes it shall see."""
+    """The parts prepared before a container is configured: its attempt, its image, the pod's addresses, the host paths
+    of its volumes (for an image volume, the image) by volume name, the hosts file and the termination message file ("":
+    none), the sources of its variables, the mapping of the pod's own user namespace (None: it has none), and for an
+    ephemeral container the id of the container whose processes it shares."""
 
     attempt: int
     image: ImageInfo
@@ -63,7 +63,7 @@ class ContainerParts:
 
 
 def container_config(pod: Pod, container: Container, parts: ContainerParts, facts: NodeFacts) -> ContainerConfig:
-    """Everything ``CreateContainer`` needs. Raises ConfigError."""
+    """Return the content of ``CreateContainer``. Raises ConfigError."""
     allowance = of_container()
     envs = environment(pod, container, parts.ips, facts, parts.sources, parts.volume_paths, allowance)
     values = dict(envs)
@@ -109,8 +109,8 @@ def _expanded(
 
 
 def _stop_signal(container: Container) -> int:
-    """The CRI's number of the signal the spec asks for; 0, the image's own or the runtime's default, where it asks for
-    none. Raises ConfigError."""
+    """Return the CRI's number of the spec's stop signal; 0 if there is none, for the image's or the runtime's default.
+    Raises ConfigError."""
     asked = container.lifecycle.stop_signal if container.lifecycle else ""
     if asked and asked not in SIGNALS:
         raise ConfigError(f"lifecycle.stopSignal {asked!r} is not a signal the runtime knows", container.name)
@@ -118,7 +118,7 @@ def _stop_signal(container: Container) -> int:
 
 
 def _annotations(pod: Pod, container: Container, attempt: int) -> dict[str, str]:
-    """What a later kubelet needs to know of the container when the pod's spec is gone."""
+    """Return the facts about the container that a later kubelet needs when the pod's spec is gone."""
     found = {
         names.CONTAINER_HASH: container_hash(container),
         names.CONTAINER_RESTART_COUNT: str(attempt),

@@ -1,7 +1,7 @@
 """A pod's resolv.conf, from its ``dnsPolicy``, its ``dnsConfig``, the cluster's DNS and the host's own.
 
-Limits are upstream's: 3 name servers, 32 search domains of 253 characters each and 2048 in all. What does not fit is
-left out, and said.
+Limits are upstream's: 3 name servers, 32 search domains of 253 characters each and 2048 in all. The excess is left out
+with a warning event.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ SERVERS_MAX, SEARCHES_MAX, SEARCH_CHARS_MAX, SEARCH_CHARS_EACH_MAX = 3, 32, 2048
 
 
 class DNSWarning(NamedTuple):
-    """What a user must be warned of, by an event."""
+    """A warning for the pod's user, sent as an event."""
 
     reason: str
     message: str
 
 
 class DNSPlan(NamedTuple):
-    """The configuration, and what the pod's user must be warned of."""
+    """The configuration, and the warnings about it."""
 
     config: DNSConfig
     warnings: tuple[DNSWarning, ...]
 
 
 def dns_plan(pod: Pod, facts: NodeFacts) -> DNSPlan:
-    """What the pod's resolv.conf shall say."""
+    """Return the content of the pod's resolv.conf."""
     base = _by_policy(pod, facts)
     warnings: list[DNSWarning] = []
     if _misses_cluster_dns(pod, facts):
@@ -52,7 +52,7 @@ def dns_plan(pod: Pod, facts: NodeFacts) -> DNSPlan:
 
 
 def _misses_cluster_dns(pod: Pod, facts: NodeFacts) -> bool:
-    """Whether the pod wants the cluster's DNS and cannot have it. Where there is no cluster no name can be missed."""
+    """True if the pod wants the cluster's DNS but the node has none configured. Never without a cluster."""
     return _wants_cluster_dns(pod) and not facts.cluster_dns and facts.in_cluster
 
 
@@ -63,7 +63,7 @@ def _wants_cluster_dns(pod: Pod) -> bool:
 
 def _fallback(pod: Pod) -> str:
     meta = pod.metadata
-    # Upstream names this policy also where it is ClusterFirstWithHostNet.
+    # Upstream names this policy even if it is ClusterFirstWithHostNet.
     return (
         f'pod: "{meta.name}_{meta.namespace}({meta.uid})". kubelet does not have ClusterDNS IP configured and cannot'
         ' create Pod using "ClusterFirst" policy. Falling back to "Default" policy.'
@@ -71,7 +71,7 @@ def _fallback(pod: Pod) -> str:
 
 
 def _by_policy(pod: Pod, facts: NodeFacts) -> DNSConfig:
-    """The configuration before the pod's own."""
+    """Return the configuration before the pod's own."""
     if pod.spec.dns_policy == "None":
         return DNSConfig()
     if not _wants_cluster_dns(pod) or not facts.cluster_dns:
@@ -82,13 +82,13 @@ def _by_policy(pod: Pod, facts: NodeFacts) -> DNSConfig:
 
 
 def _of_the_node(facts: NodeFacts) -> DNSConfig:
-    """The host's own. Where that says nothing, as with an empty ``resolvConf``, the resolver's default is passed
+    """Return the host's own. If that is empty, as with an empty ``resolvConf``, the resolver's default is passed
     explicitly: a runtime that is given nothing would give the pod the host's file after all."""
     return facts.resolv_conf if facts.resolv_conf != DNSConfig() else NOBODY
 
 
 def _merged(base: DNSConfig, own: PodDNSConfig | None) -> DNSConfig:
-    """The pod's own servers and searches after the policy's; its options in place of the policy's of that name."""
+    """Add the pod's own servers and searches after the policy's; its options replace the policy's of the same name."""
     if own is None:
         return base
     options = dict(_option(text) for text in base.options)
@@ -116,7 +116,7 @@ def _unique(items: Iterable[str]) -> tuple[str, ...]:
 def _fitting(searches: tuple[str, ...]) -> tuple[str, ...]:
     kept: list[str] = []
     for search in searches[:SEARCHES_MAX]:
-        if len(search) > SEARCH_CHARS_EACH_MAX:  # glibc 2.28 aborts the process that has such a one
+        if len(search) > SEARCH_CHARS_EACH_MAX:  # glibc 2.28 aborts a process with such a domain
             continue
         if len(" ".join([*kept, search])) > SEARCH_CHARS_MAX:
             break
@@ -125,8 +125,8 @@ def _fitting(searches: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parse_resolv_conf(text: str) -> DNSConfig:
-    """The parts of a resolv.conf, as the resolver reads it: the last ``search`` line counts, and every ``options``
-    line, of an option the last value."""
+    """Return the parts of a resolv.conf like the resolver: the last ``search`` line counts, all ``options`` lines
+    count, and of an option the last value."""
     servers: list[str] = []
     searches: tuple[str, ...] = ()
     options: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The downward API: what a pod may learn about itself, as a variable (``environment``) or file (``volume_files``)."""
+"""The downward API: facts about a pod for its own variables (``environment``) or files (``volume_files``)."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _ESCAPED = {
     "\f": "\\f",
     "\v": "\\v",
 }
-"""What Go has a letter for when it quotes a string (strconv.Quote)."""
+"""The characters for which Go has a letter when it quotes a string (strconv.Quote)."""
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
-# Of these a node has a fixed amount, which is the limit where none is set.
+# The node has a fixed amount of these, which is the default limit.
 _OF_THE_NODE = ("cpu", "memory", "ephemeral-storage")
 
 
 class PodFields:
-    """What a pod's field paths are at one moment, for all variables of a container or all files of a volume. Only what
-    is asked for is made, and a listing once: there may be thousands of questions, and a listing is as long as all
-    annotations."""
+    """The values of a pod's field paths at one moment, for all variables of a container or all files of a volume.
+    Values are made on demand, and listings only once: there may be thousands of references, and a listing is as long as
+    all annotations."""
 
     def __init__(self, pod: Pod, ips: tuple[str, ...], facts: NodeFacts) -> None:
         self.pod = pod
@@ -46,8 +46,8 @@ class PodFields:
         self._ips = ips
 
     def value(self, path: str) -> str:
-        """The value of a downward-API field path. Raises KeyError for one that does not exist, and ValueError for an
-        address that the node does not have yet: the container is to start once there is one, not without."""
+        """Return the value of a downward-API field path. Raises KeyError for an unknown path, and ValueError for an
+        address that the node does not have yet: the container must wait for it."""
         if keyed := _KEYED.fullmatch(path):
             meta = self.pod.metadata
             held = meta.labels if keyed[1] == "labels" else meta.annotations
@@ -91,7 +91,7 @@ def _listing(values: dict[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """As Go quotes a string (strconv.Quote), which is how programs read it back."""
+    """Return the text quoted like Go does (strconv.Quote), because programs read it back that way."""
     return "".join(
         _ESCAPED.get(char) or (char if char == " " or char.isprintable() else _spelled(char)) for char in value
     )
@@ -105,8 +105,8 @@ def _spelled(char: str) -> str:
 
 
 def resource_value(pod: Pod, container: Container, ref: ResourceFieldSelector, facts: NodeFacts) -> int:
-    """A resource of a container in units of the divisor, rounded up. A limit that is not set, or 0, is the pod's
-    own, or the node's allocatable amount; a request that is not set is 0. Raises ConfigError."""
+    """Return a resource of a container in units of the divisor, rounded up. A limit that is unset, or 0, is the pod's
+    own, or the node's allocatable amount; an unset request is 0. Raises ConfigError."""
     target: Container | None = container
     if ref.container_name:
         target = next((one for one in all_containers(pod) if one.name == ref.container_name), None)

@@ -1,8 +1,8 @@
-"""Fields of a pod that the embedded runtime does without: it sets no limits, and its network is the machine's.
+"""Fields of a pod that the embedded runtime ignores: it sets no limits, and its network is the machine's.
 
-A pod runs without them, unlike those it refuses (``trikubelet.embedded.spec``), and whoever set one gets a warning with
-its path, as of what no runtime is asked for (``unsupported``). What a pod has without asking for it is in no row: the
-names of the machine's resolv.conf, a default's masked paths. When the runtime learns one, its row goes away.
+A pod runs without them, unlike those that it rejects (``trikubelet.embedded.spec``). The user gets a warning with the
+field's path, as for fields that no runtime supports (``unsupported``). Defaults that are not requested have no row: the
+names of the machine's resolv.conf, a default's masked paths. When the runtime supports a field, its row is removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO_LABEL: Final = "its processes have the agent's label"
 _MACHINES_NAMES: Final = "names are looked up by the machine's own resolv.conf"
 _NO_SHARE: Final = "it counts when the pod is admitted, and ensures no share of the processors"
 _SHARED_MEMORY: Final = "only root may limit what is in memory: all of the user's tmpfs may be used"
-_EVERYWHERE: Final = ("", "0.0.0.0", "::")  # noqa: S104 - what a port's address is compared with
+_EVERYWHERE: Final = ("", "0.0.0.0", "::")  # noqa: S104 - for comparing a port's address
 
 
 def _is_bounded_by_cgroups(resource: str) -> bool:
@@ -66,7 +66,7 @@ def _is_in_memory(volume: k8s.EmptyDirVolumeSource) -> bool:
 
 
 def _is_unlimited(resources: k8s.ResourceRequirements) -> bool:
-    """A limit, which is its own request where nothing else is, was reported already."""
+    """True without a CPU limit. With one, its request needs no report, because the limit is reported already."""
     return "cpu" not in resources.limits
 
 
@@ -95,12 +95,12 @@ WITHOUT: Final = (
     Row("dnsPolicy", _MACHINES_NAMES, _needs_names_of_a_cluster),
 )
 NOT_MOUNTED: Final = (Row("volumes[].emptyDir.sizeLimit", _SHARED_MEMORY, _is_present, within=_is_in_memory),)
-"""What it does without where the agent may not mount, as an ordinary user."""
+"""Fields that it ignores if the agent may not mount, as an ordinary user."""
 
 
 def done_without(pod: k8s.Pod, *, may_mount: bool = True) -> tuple[Unsupported, ...]:
-    """Every field the pod sets that the embedded runtime does nothing for, in the table's order; annotations last.
-    ``may_mount``: whether the agent may."""
+    """Return every field of the pod that the embedded runtime ignores, in the table's order; annotations last.
+    ``may_mount``: the agent may mount."""
     annotated = (f"{APPARMOR_ANNOTATION}{container.name}" for container in all_containers(pod))
     return (
         *named_by(WITHOUT if may_mount else (*WITHOUT, *NOT_MOUNTED), pod),

@@ -1,9 +1,9 @@
-"""Fields of a pod that the embedded runtime refuses, because without them a container would be another, or could do
-more or less than it asks for.
+"""Fields for which the embedded runtime rejects a pod, because without them a container would be another, or could do
+more or less than it requests.
 
-``trikubelet.embedded.spec`` does refuse them, container by container; this table says so before: to ``validate``, and
-to the owner of a pod when an agent accepts it. What only some machines or users cannot do is not here: mounts, other
-users, privileges. When the runtime learns one, its row goes away.
+``trikubelet.embedded.spec`` rejects them, container by container; this table reports them earlier: to ``validate``, and
+to the owner of a pod when an agent accepts it. Fields that only some machines or users cannot support are not here:
+mounts, other users, privileges. When the runtime supports a field, its row is removed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_MOUNTS_BACK: Final = "it lets no container mount on the machine (Bidirection
 
 
 def host_image(image: str) -> str | None:
-    """The name by which the embedded runtime knows an image, ``host`` or ``host/…``; None for one it does not have."""
+    """Return the embedded runtime's name of an image, ``host`` or ``host/…``; None for one that it does not have."""
     name = image.removeprefix(_DEFAULT_REGISTRY).removesuffix(":latest")
     return name if name == HOST or (name.startswith(f"{HOST}/") and len(name) > len(HOST) + 1) else None
 
@@ -47,7 +47,7 @@ def _is_empty(command: tuple[str, ...]) -> bool:
 
 
 def _runs_nothing(container: Any) -> bool:
-    """Of another image it is not known, and that is refused anyway."""
+    """True for the host's image without a command. Other images are rejected anyway."""
     return not container.args and not _is_elsewhere(container.image)
 
 
@@ -88,6 +88,6 @@ REFUSED: Final = (
 
 
 def refused(pod: k8s.Pod) -> tuple[Unsupported, ...]:
-    """Every field of the pod for which the embedded runtime refuses it or one of its containers, in the table's
+    """Return every field for which the embedded runtime rejects the pod or one of its containers, in the table's
     order."""
     return tuple(named_by(REFUSED, pod))

@@ -1,12 +1,12 @@
-"""Files of environment variables, which one container writes into a volume for another (``fileKeyRef``).
+"""Files of environment variables that one container writes into a volume for another (``fileKeyRef``).
 
-The format is a small part of what a POSIX shell reads, so that both read it alike (KEP-3721, as of 1.35):
+The format is a small subset of a POSIX shell's, so that both read it alike (KEP-3721, as of 1.35):
 
     # a comment, or an empty line
-    NAME='value'   # in single quotes always; everything up to the next quote counts as it stands, line ends too
+    NAME='value'   # always in single quotes; everything up to the next quote is literal, line ends too
 
-There is no escaping, no expansion, and no space around the ``=``. Of two values of one name the first counts, and what
-stands behind it is not looked at.
+There is no escaping, no expansion, and no space around the ``=``. The first value of a name counts; text after a value
+is ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
 BYTES_MAX: Final = 64 * 1024
-"""Of a whole file (KEP-3721)."""
+"""The limit for a whole file (KEP-3721)."""
 
 _SKIPPED = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _NAME = re.compile(r"([^=\n]*)=")
@@ -28,18 +28,18 @@ _REST = re.compile(r"[ \t\r]*(?:(?<=[ \t])#[^\n]*)?(?:\n|\Z)")
 
 @dataclass(frozen=True, slots=True)
 class EnvFile:
-    """What of a file is wanted, and no more: it may be large, and its other values are nobody's to keep."""
+    """The requested values of a file, and no more: it may be large, and must not be kept in memory."""
 
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     wrong: str = ""
-    """Why nothing behind those values was read, "" where all was, or as much as was wanted."""
+    """Why reading stopped after those values; "" if it read all, or as much as was requested."""
     size: int = 0
-    """What was read for it."""
+    """The number of bytes read."""
 
 
 def read_env_file(content: bytes, keys: Collection[str]) -> EnvFile:
-    """The values of those names, found in one pass over the file. It ends at the last of them, or at the first line
-    that is not in the format."""
+    """Return the values of those names, found in one pass over the file. It ends at the last of them, or at the first
+    malformed line."""
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -57,7 +57,7 @@ def read_env_file(content: bytes, keys: Collection[str]) -> EnvFile:
 
 
 def _assignments(text: str) -> Iterator[tuple[str, str]]:
-    """Names and values as they stand there. Raises ValueError for the first line that is not in the format."""
+    """Yield names and values as written. Raises ValueError for the first malformed line."""
     at = _past(_SKIPPED, text, 0)
     while at < len(text):
         named = _NAME.match(text, at)
@@ -83,6 +83,6 @@ def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def _wrong(text: str, at: int, what: str) -> str:
-    """Names the line, and nothing of what stands there: it may be a secret."""
+    """Return an error that names the line without its content, which may be a secret."""
     line = text.count("\n", 0, at) + 1
     return f"line {line}: {what}"

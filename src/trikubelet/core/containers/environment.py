@@ -1,12 +1,12 @@
-"""A container's environment: what is set by its spec, by ConfigMaps, Secrets and files, by the downward API and by
-the cluster's services.
+"""A container's environment: the variables from its spec, from ConfigMaps, Secrets and files, from the downward API and
+from the cluster's services.
 
     envFrom, in order, a later one overriding        nothing in them is expanded
-    env, in order, overriding those                  a value may refer to all before it, and to services: ``$(VAR)``
+    env, in order, overriding those                  a value may refer to earlier ones, and to services: ``$(VAR)``
     services                                         override nothing
 
-What the spec refers to is asked for beforehand (``pods.references``) and comes as values; what may be missing and what
-may not is decided here, in upstream's words (upstream: makeEnvironmentVariables).
+The referenced objects are read beforehand (``pods.references``) and passed as values. This module decides which of them
+may be missing, in upstream's words (upstream: makeEnvironmentVariables).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EnvReferences:
-    """What a container's variables come from, each once, in the order of the spec. ``files`` are volumes and paths in
-    them, with the keys that are wanted of each."""
+    """The references of a container's variables, each once, in the order of the spec. ``files``: volumes and paths in
+    them, with the wanted keys of each."""
 
     config_maps: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
@@ -53,8 +53,8 @@ class EnvReferences:
 
 @dataclass(frozen=True, slots=True)
 class EnvSources:
-    """What was found at the places of EnvReferences, None where there is nothing, and the variables of the cluster's
-    services. A file that could not be read is the error that says why."""
+    """The values of EnvReferences, None for missing ones, and the variables of the cluster's services. An unreadable
+    file is represented by its error."""
 
     config_maps: Mapping[str, ConfigMap | None] = field(default_factory=dict)
     secrets: Mapping[str, Secret | None] = field(default_factory=dict, repr=False)
@@ -63,7 +63,7 @@ class EnvSources:
 
 
 def references(container: Container) -> EnvReferences:
-    """Everything a container's variables refer to."""
+    """Return everything that a container's variables refer to."""
     sources = [variable.value_from for variable in container.env if variable.value_from is not None]
     maps = [one.config_map_ref for one in container.env_from] + [one.config_map_key_ref for one in sources]
     secrets = [one.secret_ref for one in container.env_from] + [one.secret_key_ref for one in sources]
@@ -86,9 +86,9 @@ def environment(
     volume_paths: Mapping[str, str] | None = None,
     allowance: Allowance | None = None,
 ) -> tuple[tuple[str, str], ...]:
-    """Names and values in order, each name once. ``volume_paths`` are the host paths of the pod's volumes,
-    ``allowance`` what may be made for the container. Raises ConfigError for what is missing and not optional, and for
-    what is too large."""
+    """Return names and values in order, each name once. ``volume_paths``: the host paths of the pod's volumes;
+    ``allowance``: the limit for the container. Raises ConfigError for missing non-optional references, and above the
+    limit."""
     fields, allowance = PodFields(pod, ips, facts), allowance or of_container()
     found = _Found(pod, container, fields, facts, sources or EnvSources(), volume_paths or {}, allowance)
     values: dict[str, str] = {}
@@ -108,8 +108,8 @@ def environment(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Everything one container's values are made of. All raise ValueError for what is missing and not optional, and
-    for what is too large."""
+    """The sources of one container's values. All methods raise ValueError for missing non-optional references, and
+    above the limit."""
 
     pod: Pod
     container: Container
@@ -120,7 +120,8 @@ class _Found:
     allowance: Allowance
 
     def all_of(self, source: EnvFromSource, where: str) -> dict[str, str]:
-        """The variables of a whole object. Any key of one makes a name, since nearly every character may be in it."""
+        """Return the variables of a whole object. Every key makes a name, because names may contain almost any
+        character."""
         data: Mapping[str, str] | None = {}
         if (config := source.config_map_ref) is not None:
             data = self._config_map(config.name, optional=config.optional)
@@ -128,11 +129,11 @@ class _Found:
             held = self._secret(secret.name, optional=secret.optional)
             data = None if held is None else {key: _text(secret.name, key, held[key]) for key in held}
         counted = self.allowance.counted
-        # The name, too: a prefix may be as long as the pod is, and stands before each of them.
+        # The name counts, too: a prefix may be as long as the pod, and is repeated for each key.
         return {counted(source.prefix + key, where): counted(value, where) for key, value in (data or {}).items()}
 
     def value(self, variable: EnvVar, known: Mapping[str, str]) -> str | None:
-        """The value; None for one that is left out."""
+        """Return the value; None if the variable is left out."""
         source, where = variable.value_from, f"env {variable.name}"
         if source is None:
             return expand(variable.value, known, self.allowance, where)
@@ -189,14 +190,14 @@ class _Found:
             return None
         if value := _of_env_file(found, ref):
             return value
-        if ref.optional:  # an empty value is none, as upstream has it
+        if ref.optional:  # an empty value counts as absent, like upstream
             return None
         path = f"{self.volume_paths[ref.volume_name]}/{ref.path}"
         raise ValueError(f'environment variable key "{ref.key}" not found in file "{path}"')
 
 
 def _of_env_file(found: EnvFile | OSError | None, ref: FileKeySelector) -> str | None:
-    """Behind upstream's words stands which file and which line is wrong, never what is in it."""
+    """Return the value; the error adds the file and line to upstream's words, but never the content."""
     if isinstance(found, OSError):
         wrong = found.strerror or str(found)
     elif found is None:
@@ -209,7 +210,7 @@ def _of_env_file(found: EnvFile | OSError | None, ref: FileKeySelector) -> str |
 
 
 def _text(secret: str, key: str, data: str) -> str:
-    """A Secret's value as that of a variable, which must be text (to a runtime it goes as UTF-8)."""
+    """Return a Secret's value as that of a variable, which must be text (it is sent to the runtime as UTF-8)."""
     try:
         return base64.b64decode(data, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):

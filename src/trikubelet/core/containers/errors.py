@@ -1,5 +1,5 @@
-"""What makes a configuration impossible, one class per place where a user will read it; and what is read there of an
-object that a pod refers to and that is not there.
+"""Errors of impossible configurations, one class per place where users read them, and the text for a missing object
+that a pod refers to.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ class SandboxConfigError(PodSyncError):
 
 
 def missing(pod: Pod, kind: str, name: str) -> str:
-    """That there is none, in the API's words; to the author of a manifest also where it was looked for."""
+    """Return the API's text for a missing object; for the author of a manifest also where it was searched."""
     message = f'{kind} "{name}" not found'
     return f'{message} among the manifests, in namespace "{pod.metadata.namespace}"' if is_static(pod) else message

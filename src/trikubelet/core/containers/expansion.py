@@ -1,8 +1,8 @@
 """``$(VAR)`` in commands, arguments, environment values and paths.
 
-A reference to a name that is known becomes its value; one that is not stays as it is written. ``$$`` is one dollar sign
-and keeps what follows from being a reference (upstream: third_party/forked/golang/expansion). What comes of it is
-counted piece by piece before it is joined, for values refer to values.
+A reference to a known name becomes its value; one to an unknown name stays as written. ``$$`` is one dollar sign and
+escapes a reference (upstream: third_party/forked/golang/expansion). The result is counted piece by piece before it is
+joined, because values refer to values.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 def expand(text: str, values: Mapping[str, str], allowance: Allowance, where: str) -> str:
     """Replace every reference in ``text``. Raises ValueError, which names ``where``, if that makes too much."""
-    # Named references are replaced, escaped dollar signs come without a name.
+    # References have a name; escaped dollar signs come without one.
     pieces = (piece if name is None else values.get(name, piece) for piece, name in _pieces(text))
     return "".join(allowance.counted(piece, where) for piece in pieces)
 
 
 def without_value(text: str, values: Mapping[str, str]) -> list[str]:
-    """The names that ``text`` refers to and that are not known, or empty; sorted."""
+    """Return the names that ``text`` refers to and that are unknown, or empty; sorted."""
     names = {name for _, name in _pieces(text) if name is not None}
     return sorted(name for name in names if not values.get(name))
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str | None]]:
-    """The text in pieces, each as it stands there without a reference, and as it is written with the name it refers
-    to. Takes as long as the text is, whatever stands in it: a parenthesis that does not come is looked for once."""
+    """Yield the text in pieces: literal text without a name, references as written with their name. Takes linear time
+    for any text: a missing parenthesis is searched only once."""
     start = at = 0
     closing = 0
     while (at := text.find("$", at)) >= 0:

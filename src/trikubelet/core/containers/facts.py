@@ -1,7 +1,7 @@
 """The facts about this node that configurations depend on.
 
-Gathered once at start by the composition root, from the configuration and from ``host.node`` and ``host.cgroups``; the
-core reads nothing else of the machine, so a test says what kind of node it means in one line.
+Gathered once at start by the composition root, from the configuration and from ``host.node`` and ``host.cgroups``. The
+core reads nothing else of the machine, so a test defines its kind of node in one line.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 class NodeFacts:
     """One node. ``host_ips``, which may change, has the primary address first and is empty while the node has none;
     ``memory_bytes`` is the capacity; ``capacity`` and ``allocatable`` map resource names to whole numbers (bytes;
-    millicores under ``cpu``). ``cgroups_managed``: pod cgroups are ours to name, else the runtime's defaults hold;
-    ``cgroup_version`` is 1, 2 or 0 for unknown. ``pods_limit``: what all pods together may use, in the same names and
-    units, with processes under ``pid``; ``pod_pids_max``: processes in one pod, 0 for no limit; ``memory``: how memory
-    is treated beside limits.
-    ``apparmor``: the kernel enforces it. ``strict_groups``: the runtime can give a process no groups but the pod's.
-    ``throttle_paths``: the directories that show how hot each processor runs, from which one could guess at what others
-    do.
-    ``huge_page_sizes`` are in bytes. ``recursive_read_only``: the runtime can make a mount read-only with all that is
-    mounted below it. ``allowed_sysctls`` are the unsafe ones the operator lets through, as names or prefixes ending in
+    millicores under ``cpu``). ``cgroups_managed``: the agent names pods' cgroups, else the runtime's defaults hold;
+    ``cgroup_version`` is 1, 2 or 0 for unknown. ``pods_limit``: the limit of all pods together, in the same names and
+    units, with processes under ``pid``; ``pod_pids_max``: processes in one pod, 0 for no limit; ``memory``: the rules
+    for memory besides limits.
+    ``apparmor``: the kernel enforces it. ``strict_groups``: the runtime can limit a process's groups to the pod's.
+    ``throttle_paths``: the directories that show each CPU's thermal throttling, which would leak the load of other
+    pods.
+    ``huge_page_sizes`` are in bytes. ``recursive_read_only``: the runtime can make a mount read-only including all
+    mounts below it. ``allowed_sysctls``: the unsafe ones that the operator allows, as names or prefixes ending in
     ``*``.
-    ``in_cluster``: there is a cluster whose DNS pods may expect. ``user_ids`` are for pods with users of their own.
-    ``embedded``: pods are processes of the embedded runtime, which does without some of what they may ask for.
-    ``may_mount``: the agent may mount volumes; where not, pods are processes of its own user. ``booted_ns``: when the
-    machine started, in nanoseconds since the epoch, 0 for unknown."""
+    ``in_cluster``: there is a cluster whose DNS pods may expect. ``user_ids``: those for pods with a user namespace.
+    ``embedded``: pods are processes of the embedded runtime, which supports fewer fields. ``may_mount``: the agent may
+    mount volumes; if not, pods are processes of its own user. ``booted_ns``: when the machine started, in nanoseconds
+    since the epoch, 0 for unknown."""
 
     node_name: str
     host_ips: tuple[str, ...] = ()

@@ -1,10 +1,10 @@
-"""What a pod calls itself, and the managed /etc/hosts that must agree with it.
+"""A pod's host names, and the managed /etc/hosts that must agree with them.
 
-Its host name and, with a subdomain, its full name in the cluster's DNS are for the sandbox's configuration and for the
-hosts file. ``hostnameOverride`` is taken as it stands and has no domain; a pod on the host network has the node's name
-and no say in it. The file has these names, the node's entries on the host network, and the pod's aliases, in upstream's
-layout to the letter, because people parse it. It is written by ``pods.container_configs`` through the ContainerFiles
-port and mounted by ``mounts``, unless a container mounts something of its own there.
+Its host name and, with a subdomain, its full name in the cluster's DNS are used for the sandbox's configuration and for
+the hosts file. ``hostnameOverride`` is used as given and has no domain; a pod on the host network always has the node's
+name. The file has these names, the node's entries on the host network, and the pod's aliases, exactly in upstream's
+layout, because programs parse it. ``pods.container_configs`` writes it through the ContainerFiles port, and ``mounts``
+mounts it unless a container mounts its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PodName(NamedTuple):
 
 
 def pod_name(pod: Pod, facts: NodeFacts) -> PodName:
-    """The pod's names as the hosts file lists them."""
+    """Return the pod's names as the hosts file lists them."""
     spec = pod.spec
     if spec.hostname_override:
         return PodName(spec.hostname_override, "")
@@ -36,13 +36,13 @@ def pod_name(pod: Pod, facts: NodeFacts) -> PodName:
     short = spec.hostname or pod.metadata.name[:LABEL_CHARS_MAX].rstrip("-.")
     if not spec.subdomain:
         return PodName(short, "")
-    # Without a cluster domain the name ends in a dot, as upstream's does: programs compare `hostname -f` with it.
+    # Without a cluster domain the name ends in a dot, like upstream's: programs compare `hostname -f` with it.
     return PodName(short, f"{short}.{spec.subdomain}.{pod.metadata.namespace}.svc.{facts.cluster_domain}")
 
 
 def kernel_hostname(pod: Pod, facts: NodeFacts) -> str:
-    """What ``hostname`` prints in the pod. Raises ValueError when the full name was asked for and the kernel cannot
-    hold it."""
+    """Return the output of ``hostname`` in the pod. Raises ValueError if the full name is requested and longer than the
+    kernel allows."""
     short, full = pod_name(pod, facts)
     if not pod.spec.set_hostname_as_fqdn or not full:
         return short
@@ -68,8 +68,8 @@ _LOCAL = (
 
 
 def hosts_file(pod: Pod, ips: tuple[str, ...], facts: NodeFacts, node_hosts: str) -> str:
-    """The content of the pod's /etc/hosts. ``node_hosts`` is the node's own, which host-network pods share; ``ips`` are
-    the pod's addresses of either family, each listed with its names."""
+    """Return the content of the pod's /etc/hosts. ``node_hosts`` is the node's own, which host-network pods share;
+    ``ips`` are the pod's addresses of either family, each listed with its names."""
     if pod.spec.host_network:
         lines = [HOST_NETWORK_HEADER, node_hosts.rstrip("\n")]
     else:

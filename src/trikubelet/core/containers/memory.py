@@ -1,9 +1,8 @@
-"""Settings of a container's memory besides its limit: who is killed with it, who may swap, who is slowed down and whose
-memory is left alone.
+"""Settings of a container's memory besides its limit: OOM kills, swap, throttling and reservation.
 
-Only version 2 of cgroups has them, but for swap, and there by names of files (the CRI's ``unified``). Names,
-formulas and who is meant are upstream's: kuberuntime_container_linux.go, KEP-2400 for swap, KEP-2570 for Memory QoS as
-it is since v1.36, where throttling and reservation are switched on apart.
+Except for swap, only version 2 of cgroups has them, by names of files (the CRI's ``unified``). Names, formulas and the
+affected pods are upstream's: kuberuntime_container_linux.go, KEP-2400 for swap, KEP-2570 for Memory QoS as of v1.36,
+which enables throttling and reservation separately.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ if TYPE_CHECKING:
 
 PAGE_BYTES: Final = 4096
 RESERVED: Final = {GUARANTEED: "memory.min", BURSTABLE: "memory.low"}
-"""The file that keeps a pod's memory from being reclaimed, by its class: at any price, or while there is other."""
+"""The file that protects a pod's memory from reclaim, by its class: always, or while other memory is available."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryRules:
-    """How this node treats memory. ``swap_bytes``: what its pods may swap together, 0 where none may;
-    ``swap_controlled``: the kernel lets swap be limited; ``kills_one``: of a container out of memory one process is
-    killed, not all; ``throttle``: the share of what is between a request and a limit at which a container is slowed
-    down, 0 for never; ``reserves``: what pods asked for is kept from being reclaimed."""
+    """This node's rules for memory. ``swap_bytes``: the swap that its pods may use together, 0 for none;
+    ``swap_controlled``: the kernel can limit swap; ``kills_one``: only one process of a container is killed when it
+    runs out of memory, not all; ``throttle``: the share of the range from request to limit at which a container is
+    throttled, 0 for never; ``reserves``: requested memory is protected from reclaim."""
 
     swap_bytes: int = 0
     swap_controlled: bool = False
@@ -39,7 +38,7 @@ class MemoryRules:
 
 
 def unified(pod: Pod, container: Container, facts: NodeFacts) -> dict[str, str]:
-    """The files of the container's cgroup and what shall stand in them; none in version 1."""
+    """Return the files of the container's cgroup with their values; empty in version 1."""
     rules = facts.memory
     if facts.cgroup_version != 2:
         return {}
@@ -54,8 +53,9 @@ def unified(pod: Pod, container: Container, facts: NodeFacts) -> dict[str, str]:
 
 
 def swap_bytes(pod: Pod, container: Container, facts: NodeFacts) -> int:
-    """How much of the container may be swapped out: of the node's swap the share that it asked for of its memory. None
-    of a critical pod, of another class than Burstable, or of a container that asked for nothing or for its limit."""
+    """Return how much of the container may be swapped out: the node's swap times the container's share of the node's
+    memory, by its request. 0 for critical pods, for classes other than Burstable, and for containers without a request
+    or with a request equal to the limit."""
     request = of_container(container, "requests", "memory")
     is_fixed = request == of_container(container, "limits", "memory")
     if is_fixed or is_critical(pod) or qos_class(pod) != BURSTABLE or not 0 < request <= facts.memory_bytes:
@@ -64,8 +64,8 @@ def swap_bytes(pod: Pod, container: Container, facts: NodeFacts) -> int:
 
 
 def high_bytes(pod: Pod, container: Container, facts: NodeFacts) -> int:
-    """Above which size the container is slowed down while the kernel takes memory from it; 0 for never. What has no
-    limit is measured by what the node has for pods."""
+    """Return the size above which the kernel throttles the container and reclaims its memory; 0 for never. Without a
+    limit, the node's allocatable memory counts."""
     request, limit = of_container(container, "requests", "memory"), limit_of(pod, container, "memory")
     if not facts.memory.throttle or 0 < request == limit:
         return 0

@@ -1,8 +1,8 @@
 """A container's mounts and devices: its volumes at their paths, the managed hosts file, the termination message file.
 
-Volumes are ready when this is asked, as host paths by name. What belongs to the pod alone is relabelled for SELinux; a
-path of the node is left as its owner labelled it. Volumes made of data are mounted read-only, whatever is asked for.
-Of a sub-path only the words are judged here; where it leads is for ``ports.Volumes.resolve`` to see on the disk.
+Volumes are ready at this point, as host paths by name. Mounts that belong to the pod alone are relabelled for SELinux;
+a path of the node keeps its label. Volumes made of data are always mounted read-only. Only the text of a sub-path is
+checked here; ``ports.Volumes.resolve`` resolves it on disk.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def mounts(
     hosts_path: str = "",
     termination_log_path: str = "",
 ) -> tuple[Mount, ...]:
-    """Every mount of the container, those of ``volumeMounts`` first and in their order. ``volume_paths``
-    has the image in place of a path for a volume that is one; ``variables`` are the container's environment,
-    ``allowance`` what may be made of them. Raises ConfigError for a volume that is not there or cannot be mounted so.
+    """Return every mount of the container, those of ``volumeMounts`` first and in their order. ``volume_paths`` has the
+    image in place of a path for an image volume; ``variables`` are the container's environment, ``allowance`` the limit
+    for expanding them. Raises ConfigError for a volume that is missing or cannot be mounted so.
 
-    A container that mounts something of its own at /etc/hosts keeps it.
+    A container that mounts its own /etc/hosts keeps it.
     """
     images = {one.name: one.image.reference for one in pod.spec.volumes if one.image is not None}
     made_of_data = {volume.name for volume in pod.spec.volumes if sources_of(volume) is not None}
@@ -74,7 +74,7 @@ def mounts(
 
 
 def devices(pod: Pod, container: Container, volume_paths: Mapping[str, str]) -> tuple[Device, ...]:
-    """The container's block volumes. Raises ConfigError for one that is not there."""
+    """Return the container's block volumes. Raises ConfigError for a missing one."""
     read_only = {volume.name for volume in pod.spec.volumes if _is_read_only(volume)}
     return tuple(
         Device(
@@ -87,7 +87,7 @@ def devices(pod: Pod, container: Container, volume_paths: Mapping[str, str]) -> 
 
 
 def _is_read_only(volume: Volume) -> bool:
-    """Whether the volume as a whole is asked for so."""
+    """True if the volume as a whole is read-only by its source."""
     asked = (volume.persistent_volume_claim, volume.nfs, volume.csi)
     return any(source is not None and source.read_only for source in asked)
 
@@ -103,7 +103,8 @@ def _volume(container: Container, volume: str, volume_paths: Mapping[str, str]) 
 
 
 def _sub_path(container: Container, number: int, variables: Mapping[str, str], allowance: Allowance) -> str:
-    """Upstream's rules and texts. API servers check what is written; what variables hold is only known now."""
+    """Return the sub-path, checked by upstream's rules. API servers check the written text; values of variables are
+    only known now."""
     mount = container.volume_mounts[number]
     if missing := without_value(mount.sub_path_expr, variables):
         raise ConfigError(f"missing value for {', '.join(missing)}", container.name)
@@ -128,5 +129,5 @@ def _recursive_read_only(container: Container, mount: VolumeMount, facts: NodeFa
 
 
 def is_read_only_below(mount: VolumeMount, *, able: bool) -> bool:
-    """Whether a mount is read-only with all that is mounted in it; ``able``: the runtime can do that."""
+    """True if a mount is read-only including all mounts in it; ``able``: the runtime supports that."""
     return able and bool(mount.read_only) and mount.recursive_read_only in ("Enabled", "IfPossible")

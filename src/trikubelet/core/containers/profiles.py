@@ -1,8 +1,8 @@
-"""Seccomp and AppArmor profiles: which one confines a container, and whether a pod needs AppArmor at all.
+"""Seccomp and AppArmor profiles: the profile of each container, and if a pod needs AppArmor at all.
 
-A seccomp profile of this node's own is a file below the agent's root directory, and the runtime reads it: one that is
-not there fails the container's creation. An AppArmor profile has been loaded into the kernel by somebody else; a pod
-that names one is not taken by a node whose kernel enforces none (``core.admission``), for it would run unconfined.
+A local seccomp profile is a file below the agent's root directory, which the runtime reads: a missing one fails the
+container's creation. The operator must load AppArmor profiles into the kernel. A node whose kernel does not enforce
+AppArmor rejects pods that name one (``core.admission``), because they would run unconfined.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 SECCOMP_POD_ANNOTATION = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_ANNOTATION = "container.seccomp.security.alpha.kubernetes.io/"
-"""With a container's name behind it. Neither of the two has an effect any more. (upstream: since v1.27)"""
+"""Followed by a container's name. Neither of the two has an effect any more. (upstream: since v1.27)"""
 LOCALHOST, RUNTIME_DEFAULT, UNCONFINED = "Localhost", "RuntimeDefault", "Unconfined"
 _TYPES = {RUNTIME_DEFAULT: ProfileType.RUNTIME_DEFAULT, UNCONFINED: ProfileType.UNCONFINED}
 
 
 def seccomp_profile(pod: k8s.Pod, container: k8s.Container, facts: NodeFacts) -> SecurityProfile:
-    """The container's profile, or the pod's, or the node's default. Raises ConfigError for a file that would not lie
-    below the directory of profiles."""
+    """Return the container's profile, or the pod's, or the node's default. Raises ConfigError for a file outside the
+    directory of profiles."""
     whole, own = pod.spec.security_context, container.security_context
     profile = (own.seccomp_profile if own else None) or (whole.seccomp_profile if whole else None)
     if profile is None:
@@ -42,7 +42,7 @@ def seccomp_profile(pod: k8s.Pod, container: k8s.Container, facts: NodeFacts) ->
 
 
 def apparmor_profile(pod: k8s.Pod, container: k8s.Container) -> SecurityProfile | None:
-    """The container's profile, or the pod's. None: the runtime applies its default where AppArmor is on."""
+    """Return the container's profile, or the pod's. None: the runtime applies its default if AppArmor is on."""
     whole, own = pod.spec.security_context, container.security_context
     profile = own.app_armor_profile if own else None
     profile = profile or _annotated(pod, container) or (whole.app_armor_profile if whole else None)
@@ -54,7 +54,7 @@ def apparmor_profile(pod: k8s.Pod, container: k8s.Container) -> SecurityProfile 
 
 
 def needs_apparmor(pod: k8s.Pod) -> bool:
-    """Whether the pod, or one of its containers, is to be confined by AppArmor (upstream: apparmor.isRequired)."""
+    """True if AppArmor must confine the pod or one of its containers (upstream: apparmor.isRequired)."""
     whole = pod.spec.security_context
     asked = [whole.app_armor_profile if whole else None]
     for container in with_ephemeral(pod):
@@ -65,8 +65,8 @@ def needs_apparmor(pod: k8s.Pod) -> bool:
 
 
 def _annotated(pod: k8s.Pod, container: k8s.Container) -> k8s.AppArmorProfile | None:
-    """The profile of the annotation that came before the field. The API server copies it into the field; a manifest on
-    this node's disk has met no API server."""
+    """Return the profile of the annotation that preceded the field. The API server copies it into the field, but
+    manifests on this node's disk do not pass through an API server."""
     value = pod.metadata.annotations.get(f"{APPARMOR_ANNOTATION}{container.name}", "")
     if value == "runtime/default":
         return k8s.AppArmorProfile(type=RUNTIME_DEFAULT)

@@ -1,7 +1,7 @@
-"""Kubernetes resources as cgroup values, and who dies first when memory runs out.
+"""Kubernetes resources as cgroup values and OOM scores.
 
 Formulas and limits are upstream's (pkg/kubelet/cm/helpers_linux.go, qos/policy.go): shares from requests, quota from
-limits, at least 2 shares and 1 ms of quota; BestEffort pods die first, Guaranteed and node-critical ones last.
+limits, at least 2 shares and 1 ms of quota; BestEffort pods are killed first, Guaranteed and node-critical ones last.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ _SIZED = ("cpu", "memory")
 
 
 def shares(milli_cpu: int) -> int:
-    """CPU shares (cgroup v1) of a request in millicores."""
+    """Return the CPU shares (cgroup v1) of a request in millicores."""
     return min(SHARES_MAX, max(SHARES_MIN, milli_cpu * SHARES_PER_CPU // 1000))
 
 
 def quota_us(milli_cpu: int, period_us: int) -> int:
-    """CFS quota of a limit in millicores, in microseconds per period; 0 for no limit."""
+    """Return the CFS quota of a limit in millicores, in microseconds per period; 0 for no limit."""
     return max(QUOTA_US_MIN, milli_cpu * period_us // 1000) if milli_cpu else 0
 
 
 def weight(cpu_shares: int) -> int:
-    """CPU weight (cgroup v2) of that many shares."""
+    """Return the CPU weight (cgroup v2) of that many shares."""
     return 1 + (cpu_shares - SHARES_MIN) * 9999 // (SHARES_MAX - SHARES_MIN)
 
 
 def container_resources(pod: Pod, container: Container, facts: NodeFacts) -> LinuxResources:
-    """The cgroup values of one container. Where the whole pod has limits, they hold for a container without."""
+    """Return the cgroup values of one container. The limits of the whole pod hold for a container without its own."""
     own, whole = (one.limits if one else {} for one in (container.resources, pod.spec.resources))
     cpu, memory = (limit_of(pod, container, resource) for resource in ("cpu", "memory"))
     quota = quota_us(cpu, facts.cpu_cfs_period_us) if facts.cpu_cfs_quota else 0
     return LinuxResources(
-        # Also without a quota, as upstream: a later one, of a resize, is meant in this period.
+        # Also without a quota, like upstream: a quota set later by a resize is relative to this period.
         cpu_period_us=facts.cpu_cfs_period_us if facts.cpu_cfs_quota else 0,
         cpu_quota_us=quota,
         cpu_shares=shares(of_container(container, "requests", "cpu") if _requests_cpu(container) else cpu),
         memory_limit_bytes=memory,
-        # In version 1 memory and swap together may be no more than memory alone: nobody swaps there.
+        # In version 1 the limit of memory and swap together equals that of memory, so nothing is swapped.
         memory_swap_limit_bytes=memory if facts.memory.swap_controlled and facts.cgroup_version == 1 else 0,
         oom_score_adj=oom_score(pod, container, facts.memory_bytes),
         hugepage_limits=huge_page_limits({**whole, **own}, facts),
@@ -68,13 +68,13 @@ def container_resources(pod: Pod, container: Container, facts: NodeFacts) -> Lin
 
 
 def _requests_cpu(container: Container) -> bool:
-    """Whether a request is stated, be it of nothing. Where none is, a limit is the request."""
+    """True if a request is stated, even of zero. Without one, the limit is the request."""
     return container.resources is not None and "cpu" in container.resources.requests
 
 
 def huge_page_limits(limits: Mapping[str, str | int | float], facts: NodeFacts) -> dict[str, int]:
-    """Bytes by page size as the kernel spells it (``2MB``). A size the machine has and nobody asked for is 0, since
-    what has no limit may be used without one."""
+    """Return bytes by page size in the kernel's spelling (``2MB``). A size of the machine without a limit is 0, because
+    without a limit it could be used freely."""
     asked = {
         quantity.whole(name.removeprefix(HUGE_PAGES)): quantity.whole(value)
         for name, value in limits.items()
@@ -91,8 +91,8 @@ def _page_size(size_bytes: int) -> str:
 
 
 def oom_score(pod: Pod, container: Container, memory_bytes: int) -> int:
-    """The kernel's badness adjustment: the more of the node's memory was asked for, the later it is killed. A sidecar
-    is never killed before the regular containers it serves."""
+    """Return the kernel's OOM adjustment: the larger the requested share of the node's memory, the later the container
+    is killed. A sidecar is never killed before the regular containers it serves."""
     score = _own_oom_score(pod, container, memory_bytes)
     if is_sidecar(container) and any(c.name == container.name for c in pod.spec.init_containers):
         others = [_own_oom_score(pod, regular, memory_bytes) for regular in pod.spec.containers]
@@ -109,20 +109,20 @@ def _own_oom_score(pod: Pod, container: Container, memory_bytes: int) -> int:
         return OOM_BEST_EFFORT
     request = of_container(container, "requests", "memory") + _share_of_the_pods_own(pod)
     score = 1000 - 1000 * request // memory_bytes
-    # Worse than Guaranteed, better than BestEffort, whatever was asked for.
+    # Worse than Guaranteed, better than BestEffort, for any request.
     return min(OOM_BEST_EFFORT - 1, max(1000 + OOM_GUARANTEED, score))
 
 
 def _share_of_the_pods_own(pod: Pod) -> int:
-    """What the pod itself requested beyond what its containers need at a time belongs to all of them alike, in bytes:
-    the memory of an init container that ends is there for those after it."""
+    """Return each container's share, in bytes, of the pod's own request beyond the peak of its containers' requests:
+    the memory of an ended init container is free for later ones."""
     stated = of(pod.spec.resources, "requests", "memory")
     beyond = stated - of_containers(pod, "requests", "memory")
     return max(0, beyond) // len(all_containers(pod)) if stated else 0
 
 
 def pod_resources(pod: Pod, facts: NodeFacts) -> LinuxResources:
-    """The cgroup values of the whole pod, its overhead included; a limit only where all its containers have one."""
+    """Return the cgroup values of the whole pod, its overhead included; a limit only if all its containers have one."""
     quota = quota_us(of_pod(pod, "limits", "cpu"), facts.cpu_cfs_period_us) if facts.cpu_cfs_quota else 0
     pages = {name: of_pod(pod, "requests", name) for name in _huge_pages(pod)}
     return LinuxResources(
@@ -135,7 +135,7 @@ def pod_resources(pod: Pod, facts: NodeFacts) -> LinuxResources:
 
 
 def huge_page_bytes(pod: Pod) -> frozenset[int]:
-    """The sizes of huge pages that the pod or its containers ask for."""
+    """Return the sizes of huge pages that the pod or its containers request."""
     return frozenset(quantity.whole(name.removeprefix(HUGE_PAGES)) for name in _huge_pages(pod))
 
 
@@ -146,9 +146,9 @@ def _huge_pages(pod: Pod) -> frozenset[str]:
 
 
 def sandbox_resources(pod: Pod, facts: NodeFacts) -> LinuxResources:
-    """The amounts that the containers of the pod need together, for runtimes that size a virtual machine by them. The
-    overhead is not included: it is passed next to them and would count twice. Like upstream, limits are added up
-    although a container without one leaves the pod's cgroup unlimited."""
+    """Return the sum of the containers' amounts, for runtimes that size a virtual machine by them. The overhead is not
+    included: it is passed separately and would count twice. Like upstream, limits are added up although a container
+    without one leaves the pod's cgroup unlimited."""
     bare = replace(pod, spec=replace(pod.spec, overhead={})) if pod.spec.overhead else pod
     cpu, memory = (of(pod.spec.resources, "limits", name) or of_containers(pod, "limits", name) for name in _SIZED)
     return dataclasses.replace(
@@ -160,8 +160,8 @@ def sandbox_resources(pod: Pod, facts: NodeFacts) -> LinuxResources:
 
 
 def overhead(pod: Pod, facts: NodeFacts) -> LinuxResources:
-    """The cost of running the pod in addition to its containers. Nothing, not None, when its class states none:
-    upstream passes it always."""
+    """Return the cost of running the pod in addition to its containers. Empty, not None, if its class states none,
+    because upstream always passes it."""
     if not pod.spec.overhead:
         return LinuxResources()
     cpu, memory = amount(pod.spec.overhead, "cpu"), amount(pod.spec.overhead, "memory")

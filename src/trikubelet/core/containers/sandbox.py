@@ -1,7 +1,7 @@
-"""The configuration of a pod's sandbox: names, network, namespaces, and what the whole pod may use.
+"""The configuration of a pod's sandbox: names, network, namespaces, and the resources of the whole pod.
 
-What cannot be honoured and would weaken the node's isolation if it were left out (forbidden sysctls) is refused here;
-what merely has no effect yet is reported by ``unsupported``.
+Settings that cannot be honoured and would weaken the node's isolation if left out (forbidden sysctls) are rejected
+here; ``unsupported`` reports settings that merely have no effect yet.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 def sandbox_config(pod: Pod, attempt: int, facts: NodeFacts, users: IdRange | None = None) -> SandboxConfig:
-    """Everything ``RunPodSandbox`` needs but the runtime handler, which takes asking. ``users``: what the pod's own
-    user namespace is mapped to, None where it has none. Raises SandboxConfigError."""
+    """Return the content of ``RunPodSandbox`` except the runtime handler, which needs I/O. ``users``: the mapping of
+    the pod's own user namespace, None if it has none. Raises SandboxConfigError."""
     if problem := forbidden_sysctl(pod, facts):
         raise SandboxConfigError(problem)
     meta = pod.metadata
@@ -51,13 +51,14 @@ def sandbox_config(pod: Pod, attempt: int, facts: NodeFacts, users: IdRange | No
 
 
 def log_directory(pod: Pod, facts: NodeFacts) -> str:
-    """The directory of the pod's logs."""
+    """Return the directory of the pod's logs."""
     meta = pod.metadata
     return f"{facts.pod_logs_dir}/{names.log_directory_name(meta.namespace, meta.name, meta.uid)}"
 
 
 def _hostname(pod: Pod, facts: NodeFacts) -> str:
-    """Empty on the host network: the node's UTS namespace is shared and must not be renamed."""
+    """Return the host name; "" on the host network, because the node's UTS namespace is shared and must not be
+    renamed."""
     try:
         return "" if pod.spec.host_network else kernel_hostname(pod, facts)
     except ValueError as error:
@@ -65,9 +66,9 @@ def _hostname(pod: Pod, facts: NodeFacts) -> str:
 
 
 def _ports(pod: Pod) -> tuple[PortMapping, ...]:
-    """All ports of the pod, as upstream passes them. A runtime publishes those with a host port, and none on the host
-    network, where every port is the node's already; network plugins may read the others. An init container that ends
-    has none."""
+    """Return all ports of the pod, like upstream. A runtime publishes those with a host port, and none on the host
+    network, where every port is the node's already; network plugins may read the others. Those of plain init
+    containers are left out."""
     sidecars = (container for container in pod.spec.init_containers if is_sidecar(container))
     mappings = (
         PortMapping(port.container_port, port.host_port or 0, Protocol[port.protocol or "TCP"], port.host_ip)

@@ -1,8 +1,8 @@
 """Security contexts: the container's settings over the pod's, in the CRI's terms.
 
-``runAsNonRoot`` is checked here against the user the container would run as, because the runtime would happily start it
-as root. Masked and read-only paths are the defaults unless ``procMount: Unmasked`` or privileged; a runtime that is
-given paths masks those alone, so what this machine has besides them (``NodeFacts.throttle_paths``) is passed, too.
+``runAsNonRoot`` is checked here against the user the container would run as, because the runtime would start it as root
+without complaint. Masked and read-only paths are the defaults unless ``procMount: Unmasked`` or privileged. A runtime
+that is given paths masks only those, so this machine's additional ones (``NodeFacts.throttle_paths``) are passed, too.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ READONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysr
 
 
 def namespaces(pod: k8s.Pod, users: IdRange | None = None, target_id: str = "") -> Namespaces:
-    """Whose network, process and IPC namespaces the pod's containers share. ``users``: what the pod's own user
-    namespace is mapped to, None where it has none. ``target_id``: an ephemeral container's target, whose processes it
-    shall see."""
+    """Return the network, process and IPC namespaces that the pod's containers share. ``users``: the mapping of the
+    pod's own user namespace, None if it has none. ``target_id``: an ephemeral container's target, whose processes it
+    shares."""
     spec = pod.spec
     if target_id:
         pid = NamespaceMode.TARGET
@@ -70,10 +70,10 @@ def namespaces(pod: k8s.Pod, users: IdRange | None = None, target_id: str = "") 
 
 
 def sandbox_security(pod: k8s.Pod, users: IdRange | None = None) -> Security:
-    """The security context of the pod's sandbox; ``users`` as in ``namespaces``. Its own process needs no more than the
-    runtime's default seccomp profile, whatever its containers ask for; a group without a user would be refused by the
-    runtime. Runtimes compare each container with what they are given then, not with what the sandbox was made with, so
-    an ephemeral one may be privileged in a pod that was not."""
+    """Return the security context of the pod's sandbox; ``users`` as in ``namespaces``. Its own process needs only the
+    runtime's default seccomp profile, whatever its containers need. A group without a user is left out, because the
+    runtime would reject it. Runtimes check each container against its own settings and not against the sandbox's, so an
+    ephemeral one may be privileged in a pod that is not."""
     context = pod.spec.security_context or k8s.PodSecurityContext()
     return Security(
         namespaces=namespaces(pod, users),
@@ -95,15 +95,15 @@ def container_security(
     users: IdRange | None = None,
     target_id: str = "",
 ) -> Security:
-    """The security context of one container; ``users`` and ``target_id`` as in ``namespaces``. Raises ConfigError when
-    it would run as root and must not, or names a profile that cannot be."""
+    """Return the security context of one container; ``users`` and ``target_id`` as in ``namespaces``. Raises
+    ConfigError if it would run as root and must not, or names an invalid profile."""
     whole = pod.spec.security_context or k8s.PodSecurityContext()
     own = container.security_context or k8s.SecurityContext()
     user = whole.run_as_user if own.run_as_user is None else own.run_as_user
     if whole.run_as_non_root if own.run_as_non_root is None else own.run_as_non_root:
         _check_non_root(pod, container, user, image)
     if user is None:
-        # An image that names nobody runs as root; saying so lets a group be set beside it.
+        # An image without a user runs as root; passing that explicitly allows a group to be set.
         user = image.uid if image.uid is not None or image.username else 0
     privileged = bool(own.privileged)
     unmasked = privileged or own.proc_mount == UNMASKED
@@ -129,7 +129,7 @@ def container_security(
 
 
 def in_groups(pod: k8s.Pod, groups: tuple[int, ...]) -> k8s.Pod:
-    """The pod, with processes that are in these groups besides those it names itself."""
+    """Return the pod with these groups added to the supplemental groups of its processes."""
     if not groups:
         return pod
     context = pod.spec.security_context or k8s.PodSecurityContext()
@@ -156,7 +156,7 @@ def _check_non_root(pod: k8s.Pod, container: k8s.Container, user: int | None, im
 
 
 def _groups(context: k8s.PodSecurityContext) -> tuple[int, ...]:
-    """The supplemental groups in upstream's order: the one of the volumes first."""
+    """Return the supplemental groups in upstream's order: the one of the volumes first."""
     own = () if context.fs_group is None else (context.fs_group,)
     return tuple(dict.fromkeys((*own, *context.supplemental_groups)))
 

@@ -1,12 +1,12 @@
-"""The variables that say to a container where its cluster's services are, in both of their old forms.
+"""The variables that tell a container the addresses of its cluster's services, in both of their old forms.
 
     REDIS_SERVICE_HOST=10.0.0.11          REDIS_PORT=tcp://10.0.0.11:6379
     REDIS_SERVICE_PORT=6379               REDIS_PORT_6379_TCP=tcp://10.0.0.11:6379
     REDIS_SERVICE_PORT_METRICS=9121       REDIS_PORT_6379_TCP_PROTO=tcp · …_PORT=6379 · …_ADDR=10.0.0.11
 
-The right half is what Docker's links once set. A pod sees the services of its own namespace, unless it asks for none
-(``enableServiceLinks``), and always the API server's, ``default/kubernetes``; one without an address of the cluster's
-is of no use to it (upstream: getServiceEnvVarMap, envvars.FromServices).
+The right half is what Docker's links once set. A pod sees the services of its own namespace, unless
+``enableServiceLinks`` is false, and always the API server's, ``default/kubernetes``; services without a cluster IP are
+left out (upstream: getServiceEnvVarMap, envvars.FromServices).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ServicePort:
 
 @dataclass(frozen=True, slots=True)
 class ServiceAddress:
-    """As much of a service as variables are made of; ``cluster_ip`` is empty where it has none."""
+    """The fields of a service that variables are made of; ``cluster_ip`` is "" without one."""
 
     namespace: str
     name: str
@@ -42,7 +42,7 @@ class ServiceAddress:
 
 
 def address_of(service: Service) -> ServiceAddress:
-    """A service's address. The rest of the object need not be kept: a cluster may have thousands."""
+    """Return a service's address. The rest of the object need not be kept: a cluster may have thousands."""
     meta, spec = service.metadata, service.spec
     if spec is None or spec.cluster_ip in ("", "None"):
         return ServiceAddress(meta.namespace, meta.name, "", ())
@@ -51,7 +51,7 @@ def address_of(service: Service) -> ServiceAddress:
 
 
 def service_variables(pod: Pod, services: Iterable[ServiceAddress]) -> dict[str, str]:
-    """Names and values for the containers of a pod, service by service in the order of their names."""
+    """Return names and values for the containers of a pod, in the order of the services' names."""
     seen: dict[str, ServiceAddress] = {}
     for service in services:
         if not service.cluster_ip:

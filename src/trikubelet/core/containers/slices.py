@@ -1,9 +1,7 @@
-"""What is set with systemd for a cgroup that is a slice of its own: the properties that mean what ``cgroup_values``
-says.
+"""The systemd properties of a cgroup that is a slice of its own, equivalent to ``cgroup_values``.
 
-The files of a slice are systemd's to write: what was not set with it, it may undo with its next reload. It keeps a
-quota in whole percents, so it gets no less than there should be, and the files are set as well, to the microsecond. Of
-huge pages it knows nothing.
+systemd owns the files of a slice: it may undo direct writes at its next reload. It rounds a quota up to whole percents,
+so the files are set as well, to the microsecond. It does not support huge pages.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
     from trikubelet.core.containers.cgroup_values import Setting
 
 ACCOUNTING: Final = {"CPUAccounting": "yes", "MemoryAccounting": "yes", "TasksAccounting": "yes"}
-"""What makes systemd give a slice a cgroup in every tree that matters."""
+"""The properties that make systemd create a slice's cgroup in every relevant hierarchy."""
 _NAMES: Final = {
     "cpu.shares": "CPUShares",
     "cpu.weight": "CPUWeight",
@@ -30,7 +28,7 @@ _NONE: Final = ("-1", "max")
 
 
 def properties(settings: Iterable[Setting]) -> dict[str, str]:
-    """Of every setting that systemd knows, its name for it and the value (systemd.resource-control(5))."""
+    """Return systemd's name and value of every setting that it supports (systemd.resource-control(5))."""
     values = {setting.file: setting.value for setting in settings}
     found = {_NAMES[file]: "infinity" if value in _NONE else value for file, value in values.items() if file in _NAMES}
     quota, _, period = values.get("cpu.max", "").partition(" ")

@@ -1,7 +1,8 @@
-"""Which sysctls a pod may set: the safe ones, and those the operator lets through.
+"""The sysctls that a pod may set: the safe ones, and those that the operator allows.
 
-A sysctl that is not namespaced changes the whole node, and one that is may still starve it; so whatever is not known to
-be harmless needs ``allowedUnsafeSysctls``. A safe one stops being safe on a pod that shares the node's namespace.
+A sysctl that is not namespaced changes the whole node, and a namespaced one may still starve it; so any that is not
+known to be harmless needs ``allowedUnsafeSysctls``. A safe one becomes unsafe in a pod that shares the node's
+namespace.
 """
 
 from __future__ import annotations
@@ -32,32 +33,33 @@ SAFE_SYSCTLS = frozenset(
         "net.ipv4.tcp_wmem",
     }
 )
-# What each namespace holds; the rest of /proc/sys belongs to the node and no pod may set it.
+# The sysctls of each namespace; the rest of /proc/sys belongs to the node and no pod may set it.
 _IPC = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 _NET = ("net.",)
 
 
 def normal_name(name: str) -> str:
-    """The dotted spelling. With slashes a dot is part of a component (an interface's name), and the two swap places."""
+    """Return the dotted spelling. With slashes a dot is part of a component (an interface's name), and the two swap
+    places."""
     separators = [char for char in name if char in "./"]
     return name.translate(str.maketrans("./", "/.")) if separators and separators[0] == "/" else name
 
 
 def pod_sysctls(pod: Pod) -> dict[str, str]:
-    """The pod's sysctls by dotted name."""
+    """Return the pod's sysctls by dotted name."""
     context = pod.spec.security_context
     return {normal_name(sysctl.name): sysctl.value for sysctl in context.sysctls} if context else {}
 
 
 def host_namespace(name: str, spec: PodSpec) -> str:
-    """The field by which the pod shares the node's namespace that holds this sysctl; empty where it shares it not."""
+    """Return the field by which the pod shares the node's namespace of this sysctl; "" if it does not share it."""
     if name.startswith(_IPC) and spec.host_ipc:
         return "hostIPC"
     return "hostNetwork" if name.startswith(_NET) and spec.host_network else ""
 
 
 def forbidden_sysctl(pod: Pod, facts: NodeFacts) -> str:
-    """Why the pod must not run here (reason SysctlForbidden), or empty."""
+    """Return why the pod must not run here (reason SysctlForbidden); "" if it may."""
     for name in pod_sysctls(pod):
         if shared := host_namespace(name, pod.spec):
             return f'forbidden sysctl: "{name}" not allowed with host {"IPC" if shared == "hostIPC" else "Net"} enabled'

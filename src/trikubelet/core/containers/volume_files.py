@@ -1,8 +1,8 @@
 """The files of a volume that is made of data: configMap, secret, downwardAPI, and projected, which mixes them.
 
-All four are lists of sources with one mode for their files, so ``sources_of`` reads each as if it were projected. What
-a source refers to is fetched by ``volumes.content``; here it becomes files, with upstream's rules of what may be
-missing and its words for what may not. ``volumes.atomic_writer`` puts them on the disk.
+All four are lists of sources with one mode for their files, so ``sources_of`` reads each as if it were projected.
+``volumes.content`` fetches the objects that a source refers to; this module turns them into files, with upstream's
+rules for missing objects and its error texts. ``volumes.atomic_writer`` writes them to disk.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 FILE_MODE: Final = 0o644
 SECRET_MODE: Final = 0o600
-"""Of a token or key that belongs to a certain user or group: nobody else is to read it."""
+"""The mode of a token or key that belongs to a certain user or group: no other user may read it."""
 PLUGINS: Final = {
     "config_map": "kubernetes.io~configmap",
     "secret": "kubernetes.io~secret",
     "downward_api": "kubernetes.io~downward-api",
     "projected": "kubernetes.io~projected",
 }
-"""The directory of each kind, upstream's."""
+"""Upstream's directory of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeFile:
-    """What a file holds and who may read it. ``owner`` None: whoever writes it."""
+    """A file's content and access. ``owner`` None: the user that writes it."""
 
     content: bytes
     mode: int
@@ -56,8 +56,8 @@ Files = dict[str, VolumeFile]
 
 
 class Contents:
-    """Owns the bytes that were made of objects' values for one volume, each once: a volume may have thousands of
-    sources that name one object, and each of them only one small key of it."""
+    """Owns the bytes made from objects' values for one volume, each once: a volume may have thousands of sources that
+    name one object, and each of them only one small key of it."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, str], bytes] = {}
@@ -65,13 +65,13 @@ class Contents:
         self._allowance = Allowance(VOLUME_BYTES_MAX, VALUES)
 
     def once(self, owner: object, key: str, make: Callable[[], bytes]) -> bytes:
-        """What ``make`` makes, the first time this is asked for this very owner and key. Raises what it raises, and
-        TooLarge for what is too large with all that was made before, whoever wanted it."""
+        """Return the result of ``make`` for this very owner and key; it is called only the first time. Raises the
+        errors of ``make``, and TooLarge if the total of all results exceeds the limit."""
         place = (id(owner), key)
         if place not in self._made:
             made = make()
             self._allowance.count(len(made), key)
-            self._kept.append(owner)  # for an id is another one's once its owner is gone
+            self._kept.append(owner)  # because an id may be reused once its owner is gone
             self._made[place] = made
         return self._made[place]
 
@@ -81,7 +81,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a volume is made of. ``in_memory``: it must never be on a disk."""
+    """The sources of a volume. ``in_memory``: it must never be on a disk."""
 
     plugin: str
     projections: tuple[k8s.VolumeProjection, ...]
@@ -90,13 +90,13 @@ class Sources:
 
     @property
     def has_secrets(self) -> bool:
-        """Whether something in it must be kept from a disk: a Secret, a token or a key. ConfigMaps, facts about the pod
-        and trust anchors are no secrets; upstream keeps most of them in memory all the same."""
+        """True if some content must be kept off disks: a Secret, a token or a key. ConfigMaps, facts about the pod and
+        trust anchors are no secrets, although upstream keeps most of them in memory."""
         return any(one.secret or one.service_account_token or one.pod_certificate for one in self.projections)
 
 
 def sources_of(volume: k8s.Volume) -> Sources | None:
-    """What the volume is made of; None for one that is not made of data."""
+    """Return the volume's sources; None if it is not made of data."""
     if (projected := volume.projected) is not None:
         return Sources(PLUGINS["projected"], projected.sources, _mode(projected.default_mode))
     if (secret := volume.secret) is not None:
@@ -122,8 +122,8 @@ def _mode(mode: int | None) -> int:
 def config_map_files(
     pod: k8s.Pod, source: k8s.ConfigMapProjection, held: k8s.ConfigMap | None, mode: int, contents: Contents
 ) -> Files:
-    """The files of a ConfigMap; ``held`` None: there is none; ``contents``: those of the volume. Raises ValueError for
-    what is missing and not optional, and for data that is not what the API stores."""
+    """Return the files of a ConfigMap. ``held`` None: it does not exist; ``contents``: those of the volume. Raises
+    ValueError for missing data that is not optional, and for data that the API does not store."""
     if held is None:
         return _without(missing(pod, "configmap", source.name), optional=source.optional)
 
@@ -140,7 +140,7 @@ def _value(held: k8s.ConfigMap, key: str) -> bytes:
 def secret_files(
     pod: k8s.Pod, source: k8s.SecretProjection, held: k8s.Secret | None, mode: int, contents: Contents
 ) -> Files:
-    """The files of a Secret; else as ``config_map_files``."""
+    """Return the files of a Secret; otherwise like ``config_map_files``."""
     if held is None:
         return _without(missing(pod, "secret", source.name), optional=source.optional)
     picked = _picked(held.data, source.items, mode, "references non-existent secret key", source.optional)
@@ -157,7 +157,7 @@ def _without(complaint: str, *, optional: bool | None) -> Files:
 
 
 def decoded(data: Mapping[str, str]) -> dict[str, bytes]:
-    """What is in a Secret. Raises ValueError for what is no base64."""
+    """Return a Secret's data, decoded. Raises ValueError for invalid base64."""
     return {key: _decoded(text) for key, text in data.items()}
 
 
@@ -171,7 +171,7 @@ def _decoded(text: str) -> bytes:
 def _picked(
     data: Collection[str], items: tuple[k8s.KeyToPath, ...], mode: int, complaint: str, optional: bool | None
 ) -> Iterator[tuple[str, str, int]]:
-    """Of each file its path, its key and its mode: every key, or, where there are items, those keys at their paths."""
+    """Yield each file's path, key and mode: every key, or, if there are items, only their keys, at their paths."""
     if not items:
         yield from ((key, key, mode) for key in data)
     for item in items:
@@ -184,8 +184,8 @@ def _picked(
 def downward_files(
     fields: PodFields, items: Iterable[k8s.DownwardAPIVolumeFile], mode: int, allowance: Allowance
 ) -> Files:
-    """Facts about the pod as files. ``allowance``: what they may come to in the whole volume. Raises ValueError for a
-    field or container that does not exist, and for what is too large."""
+    """Return facts about the pod as files. ``allowance``: the limit for the whole volume. Raises ValueError for an
+    unknown field or container, and above the limit."""
     files = {}
     for item in items:
         text = allowance.counted(_fact(fields, item), item.path)
@@ -210,14 +210,14 @@ def _fact(fields: PodFields, item: k8s.DownwardAPIVolumeFile) -> str:
 
 
 def secret_file(pod: k8s.Pod, content: bytes, mode: int) -> VolumeFile:
-    """What proves who a pod is, its service account's token or its key, as a file: where the pod has a group, or all
-    its containers one user, only for them."""
+    """Return the pod's credential, a service account's token or a key, as a file. If the pod has a group, or one user
+    for all its containers, only they may read it."""
     owner, group = _only_user(pod), fs_group(pod)
     return VolumeFile(content, mode if owner is None and group is None else SECRET_MODE, owner)
 
 
 def certificate_files(pod: k8s.Pod, source: k8s.PodCertificateProjection, held: PodCertificate, mode: int) -> Files:
-    """A pod's key and its certificates, apart or in one file, as the source asks for them."""
+    """Return a pod's key and its certificates, in separate files or in one, as the source requests."""
     wanted = (
         (source.credential_bundle_path, held.key_pem + held.chain_pem),
         (source.key_path, held.key_pem),
@@ -227,13 +227,13 @@ def certificate_files(pod: k8s.Pod, source: k8s.PodCertificateProjection, held: 
 
 
 def fs_group(pod: k8s.Pod) -> int | None:
-    """The group the pod's volumes belong to."""
+    """Return the group that owns the pod's volumes; None if there is none."""
     context = pod.spec.security_context
     return None if context is None else context.fs_group
 
 
 def _only_user(pod: k8s.Pod) -> int | None:
-    """The user that every container of the pod runs as, if its spec says so."""
+    """Return the user that every container of the pod runs as; None if the spec does not define one."""
     context = pod.spec.security_context
     default = None if context is None else context.run_as_user
     contexts = [one.security_context for one in with_ephemeral(pod)]
@@ -242,15 +242,15 @@ def _only_user(pod: k8s.Pod) -> int | None:
 
 
 def clean_path(path: str) -> str:
-    """A file's path below a volume's root as it is on the disk: without empty parts and ``.``, as upstream has it
-    (filepath.Clean). Raises ValueError for one that leads nowhere, or elsewhere."""
+    """Return a file's path below a volume's root as it is on disk: without empty parts and ``.``, like upstream
+    (filepath.Clean). Raises ValueError for a path that is empty or leads out of the volume."""
     clean = posixpath.normpath(path)
     if not path or path.startswith("/"):
         problem = "must be a relative path"
     elif ".." in path.split("/"):
         problem = "must not contain '..'"
     elif clean.startswith(".."):
-        problem = "must not start with '..'"  # such names are the writer's own, "./..data" as well
+        problem = "must not start with '..'"  # such names belong to the writer, "./..data" as well
     elif clean == ".":
         problem = "must name a file"
     else:

@@ -1,9 +1,9 @@
-"""What is wrong with a node before its pods notice, and how to mend it: ``trikubelet doctor``, the warnings at start.
+"""Finds faults of a node before its pods suffer, with remedies: ``trikubelet doctor`` and the warnings at start.
 
     app/doctor.py reads (host/examination.py, the runtime, the API server) ─► a judgement here ─► Findings
 
-Pure. Each function judges one thing from plain data and says what is wrong, and what to do, in words for an operator.
-A thing that is well is a finding too, so that one sees that it was looked at.
+Pure. Each function judges one subject from plain data and returns faults and remedies in an operator's words. A healthy
+subject is a finding too, so that the operator sees that it was checked.
 """
 
 from trikubelet.core.doctor.cluster import RIGHTS, Renewal, Right, judge_certificate, judge_rights

@@ -1,4 +1,4 @@
-"""What a node has of its cluster: certificates, and the rights its user needs."""
+"""A node's access to its cluster: certificates, and the rights of its user."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 CERTIFICATE, RIGHTS_CHECK = "certificates", "API server"
 SOON_SECONDS: Final = 7 * 24 * 3600
-"""Somebody has to renew a certificate by hand before it has less left than this."""
+"""The least time left of a certificate that must be renewed by hand."""
 SOON_SHARE: Final = 0.08
-"""One that the agent renews has missed its rotation with less of its life left: that comes with a tenth at the latest
-(upstream's jitter: after 70 to 90 %)."""
+"""With a smaller share of its life left, a certificate that the agent renews has missed its rotation, which is due with
+a tenth left at the latest (upstream's jitter: after 70 to 90 %)."""
 
 
 class Renewal(Enum):
-    """Who sees to it that a certificate is followed by another; the value is what to do when that is late."""
+    """The way in which a certificate is renewed; the value is the remedy if that is late."""
 
     ASKED_FOR = "the agent asks for a new one: are its requests approved?"
     AT_START = "the agent makes a new one when it starts and this one has ended, or is removed with its key"
@@ -33,8 +33,8 @@ class Renewal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """One thing this node's user does at the API server. ``name``: of the one object, ``{node}`` for this node's;
-    ``own``: only with the pods of this node, which the node authorizer wants to be said (upstream since 1.32)."""
+    """One action of this node's user at the API server. ``name``: of a single object, ``{node}`` for this node's;
+    ``own``: limited to this node's pods by a selector, which the node authorizer requires (upstream since 1.32)."""
 
     verb: str
     resource: str
@@ -59,11 +59,11 @@ RIGHTS: Final = (
     Right("create", "tokenreviews", "authentication.k8s.io"),
     Right("create", "subjectaccessreviews", "authorization.k8s.io"),
 )
-"""What the role system:node and the node authorizer give."""
+"""The rights that the role system:node and the node authorizer grant."""
 
 
 def judge_certificate(what: str, held: Certificate, now_ns: int, renewal: Renewal) -> Iterator[Finding]:
-    """``what`` names the certificate."""
+    """Judge the end of a certificate; ``what`` names it."""
     rotates, remedy = renewal is Renewal.ASKED_FOR, renewal.value
     ends, left = rfc3339(held.not_after_ns), held.not_after_ns - now_ns
     soon = SOON_SHARE * (held.not_after_ns - held.not_before_ns) if rotates else SOON_SECONDS * SECOND_NS
@@ -76,7 +76,7 @@ def judge_certificate(what: str, held: Certificate, now_ns: int, renewal: Renewa
 
 
 def judge_rights(server: str, refused: Sequence[Right]) -> Iterator[Finding]:
-    """``refused``: those of ``RIGHTS`` that this node's user does not have."""
+    """Judge the rights. ``refused``: those of ``RIGHTS`` that this node's user does not have."""
     if not refused:
         yield good(RIGHTS_CHECK, f"{server} gives this node its rights")
         return

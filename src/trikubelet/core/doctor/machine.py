@@ -1,4 +1,4 @@
-"""The machine: cgroups, swap, sysctls, ports, clock, disks; and whether this program is whole on it."""
+"""Judges the machine: cgroups, swap, sysctls, ports, clock, disks; and the completeness of this program."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ SYSCTLS: Final[Mapping[str, tuple[int, str]]] = {
     **{name: (wanted, _WITHOUT[name]) for name, wanted in KERNEL_DEFAULTS.items()},
     "net.ipv4.ip_forward": (1, "pods reach nothing beyond this machine"),
 }
-"""The values a node should have and what happens without: upstream's, and what every pod network needs."""
+"""The values that a node should have and the effect of others: upstream's, and those that every pod network needs."""
 SYSCTLS_INSIDE: Final = ("vm.panic_on_oom",)
-"""Those that matter to the pods of a runtime inside the agent: they have the machine's network, and no memory but what
-the machine gives any process."""
+"""Those that matter to pods of a runtime inside the agent: they use the machine's network, and have no memory
+limits."""
 
 NODEFS_SHARE_MIN: Final = 0.10
 INODES_SHARE_MIN: Final = 0.05
 """The default eviction thresholds ``nodefs.available`` and ``nodefs.inodesFree``."""
 DISK_BYTES_MIN: Final = 64 * 1024 * 1024
-"""With less no pod starts, whatever its images are."""
+"""With less free space no pod starts, whatever the size of its images."""
 
 
 def judge_backend(backend: str, problem: str) -> Finding:
-    """Whether what was compiled for this machine is in use; ``problem`` says why not."""
+    """Judge if the compiled module is in use; ``problem``: why not."""
     if backend == "rust":
         return good(PROGRAM, "its compiled half is in use")
     remedy = "every look at the runtime costs several times as much: install what was built for this machine"
@@ -54,8 +54,8 @@ def judge_backend(backend: str, problem: str) -> Finding:
 
 
 def judge_cgroups(version: int, controllers: Collection[str], driver: str, *, by_systemd: bool) -> Iterator[Finding]:
-    """``version`` as ``host.cgroups`` has it; ``driver``: the runtime's, or where it does not say, the configured
-    one; ``by_systemd``: systemd runs this machine."""
+    """Judge the cgroups. ``version``: that of ``host.cgroups``; ``driver``: the runtime's, or the configured one if the
+    runtime does not report it; ``by_systemd``: systemd runs this machine."""
     missing = [name for name in REQUIRED if name not in controllers]
     if missing:
         found = f"there is no controller {' and no '.join(missing)}" if version else "none are mounted"
@@ -71,9 +71,9 @@ def judge_cgroups(version: int, controllers: Collection[str], driver: str, *, by
 
 
 def judge_processes(why_unlimited: str, *, per_container: int, per_user: int) -> Finding:
-    """How many processes a fork bomb in a container of the embedded runtime gets. ``why_unlimited``: why containers
-    have no limit of their own, "" where they have ``per_container``; ``per_user``: what all processes of the agent's
-    user may be together, 0 for no limit."""
+    """Judge the limit of a fork bomb in a container of the embedded runtime. ``why_unlimited``: why containers have no
+    limit of their own, "" if they have ``per_container``; ``per_user``: the limit for all processes of the agent's
+    user, 0 for none."""
     if not why_unlimited:
         return good(PROCESSES, f"at most {per_container} in each container")
     if per_user:
@@ -84,14 +84,14 @@ def judge_processes(why_unlimited: str, *, per_container: int, per_user: int) ->
 
 
 def judge_memory(tmpfs: str, problem: str, remedy: str) -> Finding:
-    """Where an agent that may not mount keeps Secrets; ``problem``: why it cannot."""
+    """Judge the place for Secrets of an agent that may not mount; ``problem``: why there is none."""
     if problem:
         return warning(MEMORY, f"pods with Secrets or volumes in memory wait: {problem}", remedy)
     return good(MEMORY, f"Secrets and volumes in memory are kept below {tmpfs}")
 
 
 def judge_swap(swap_bytes: int, *, refused: bool, behaviour: str) -> Iterator[Finding]:
-    """``refused``: what failSwapOn says; ``behaviour``: memorySwap.swapBehavior."""
+    """Judge the swap. ``refused``: failSwapOn is set; ``behaviour``: memorySwap.swapBehavior."""
     if not swap_bytes:
         yield good(SWAP, "none")
     elif refused:
@@ -102,7 +102,7 @@ def judge_swap(swap_bytes: int, *, refused: bool, behaviour: str) -> Iterator[Fi
 
 
 def judge_sysctls(values: Mapping[str, int | None]) -> Iterator[Finding]:
-    """``values``: what the kernel has of those of ``SYSCTLS`` that matter; None where it has no such thing."""
+    """Judge the sysctls. ``values``: the kernel's, of those of ``SYSCTLS`` that matter; None for missing ones."""
     wrong = {name: value for name, value in values.items() if value is not None and value != SYSCTLS[name][0]}
     for name, value in wrong.items():
         wanted, why = SYSCTLS[name]
@@ -114,7 +114,7 @@ def judge_sysctls(values: Mapping[str, int | None]) -> Iterator[Finding]:
 
 
 def judge_port(port: int, field: str, *, taken: bool) -> Iterator[Finding]:
-    """A port the agent would listen on."""
+    """Judge a port that the agent would listen on."""
     if taken:
         remedy = f"`ss -ltnp 'sport = :{port}'` says who listens there: end that, or set {field}"
         yield error(PORT, f"{port} is taken: the agent will not start", remedy)
@@ -123,8 +123,8 @@ def judge_port(port: int, field: str, *, taken: bool) -> Iterator[Finding]:
 
 
 def judge_clock(now_ns: int, newest_ns: int, *, synchronised: bool | None, in_cluster: bool) -> Iterator[Finding]:
-    """``newest_ns``: the time of the newest thing known to lie in the past; ``synchronised``: what the kernel says,
-    None where it does not say; ``in_cluster``: others judge by it what this node shows them."""
+    """Judge the clock. ``newest_ns``: the newest time known to lie in the past; ``synchronised``: the kernel's report,
+    None if it has none; ``in_cluster``: other machines compare this node's times with their own."""
     if now_ns < newest_ns - SECOND_NS:
         found = f"it is {rfc3339(now_ns)} here, and there are files of {rfc3339(newest_ns)}"
         yield error(CLOCK, found, "set the clock: with a wrong one certificates and tokens are not good")
@@ -137,7 +137,7 @@ def judge_clock(now_ns: int, newest_ns: int, *, synchronised: bool | None, in_cl
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """How full a file system is. ``place`` is a path on it; ``inodes`` is 0 where it does not count them."""
+    """The usage of a file system. ``place`` is a path on it; ``inodes`` is 0 if it does not count them."""
 
     place: str
     bytes_: int
@@ -148,7 +148,7 @@ class Disk:
 
 
 def judge_disk(disk: Disk) -> Iterator[Finding]:
-    """One file system the node writes to."""
+    """Judge one file system that the node writes to."""
     percent = 100 * disk.bytes_free // max(1, disk.bytes_)
     remedy = "remove images and logs, or give it more room"
     if disk.read_only:

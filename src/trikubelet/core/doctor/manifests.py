@@ -1,4 +1,4 @@
-"""The manifests of static pods: their faults, each where it is."""
+"""Judges the manifests of static pods: their faults, each with its place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MANIFESTS: Final = "manifests"
 
 
 def judge_manifests(place: str, faults: Sequence[Fault]) -> Iterator[Finding]:
-    """``place``: the directory, file or URL that the manifests are from."""
+    """Judge the manifests of ``place``: a directory, file or URL."""
     for fault in faults:
         found = one_line(fault.source, fault.line, fault.path, fault.problem, "")
         yield error(MANIFESTS, found, fault.remedy or "correct the file: the agent sees the change by itself")

@@ -1,4 +1,4 @@
-"""Does the runtime have pods that the root directory does not know?"""
+"""Judges the pods on the runtime that the root directory does not know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The container runtime and the network it gives pods."""
+"""Judges the container runtime and the pod network."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 RUNTIME: Final = "runtime"
 NETWORK: Final = "network"
 CONTAINERD_MIN: Final = (1, 6)
-"""The oldest containerd the live tests run on."""
+"""The oldest containerd that the live tests cover."""
 CNI_DIRECTORY: Final = "/etc/cni/net.d"
 CNI_PLUGINS: Final = ("/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni")
-"""Where CNI plugins are: upstream's place, which runtimes use by default, Debian's and Fedora's."""
+"""The places of CNI plugins: upstream's, which runtimes use by default, Debian's and Fedora's."""
 START_IT: Final = "start the runtime, or name its socket: --container-runtime-endpoint (containerRuntimeEndpoint)"
 
 
 @dataclass(frozen=True, slots=True)
 class PodNetwork:
-    """What this machine has of the network that the runtime gives pods. ``missing``: the plugins that are in none of
-    the runtime's directories; ``elsewhere``: another well-known directory that has them all, or empty."""
+    """The machine's part of the pod network. ``missing``: the plugins that are in none of the runtime's directories;
+    ``elsewhere``: another well-known directory that has them all, or ""."""
 
     configurations: tuple[str, ...] = ()
     configuration_dir: str = CNI_DIRECTORY
@@ -38,7 +38,7 @@ class PodNetwork:
 def judge_runtime(
     endpoint: str, info: RuntimeInfo | None, problem: str = "", remedy: str = START_IT
 ) -> Iterator[Finding]:
-    """Judge what the runtime reports of itself; ``info`` is None where it did not answer: ``problem``, ``remedy``."""
+    """Judge the runtime's report on itself; None if it did not answer, with ``problem`` and ``remedy``."""
     if info is None:
         yield error(RUNTIME, f"{endpoint}: {problem}", remedy)
         return
@@ -60,7 +60,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def judge_network(info: RuntimeInfo, network: PodNetwork) -> Iterator[Finding]:
-    """Judge whether pods get a network, which takes a CNI configuration and the plugins that it names."""
+    """Judge if pods get a network, which needs a CNI configuration and the plugins that it names."""
     ready = info.condition("NetworkReady")
     if network.missing:
         yield _missing_plugins(info, network)
@@ -81,7 +81,7 @@ def _without_network(network: PodNetwork) -> str:
 
 
 def _missing_plugins(info: RuntimeInfo, network: PodNetwork) -> Finding:
-    """Report plugins that the configuration names and the runtime cannot find; it may call its network ready then."""
+    """Report plugins that the configuration names and the runtime cannot find; it may still report a ready network."""
     missing, dirs = ", ".join(network.missing), " or ".join(network.plugin_dirs)
     found = f"no pod with a network of its own starts: the CNI plugins {missing} are not in {dirs}"
     there = network.elsewhere

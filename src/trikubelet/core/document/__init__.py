@@ -1,8 +1,8 @@
-"""Bytes written by a person, read as documents that remember where everything stood.
+"""Reads text into documents that remember the line of every value.
 
-``parse_documents`` splits a text into its YAML or JSON documents. Each is read on its own, so a broken one costs only
-itself; everything wrong is collected as faults. A document's value is plain JSON-like data (dict, list, str, int,
-float, bool, None); what it should have been is the business of ``core.structure``.
+``parse_documents`` splits a text into its YAML or JSON documents. Each is read by itself, so a broken one does not
+affect others; all errors are collected as faults. A document's value is plain JSON-like data (dict, list, str, int,
+float, bool, None); ``core.structure`` checks its shape.
 
 A text that begins with ``{`` and a quoted key is JSON, any other YAML with the rules Kubernetes' tools share: YAML 1.1
 booleans and octal numbers, no dates, keys are strings.
@@ -28,17 +28,17 @@ _OTHERS = (
     (b"\xff\xfe\0\0", "the text is UTF-32", "save the file as UTF-8"),
     (b"\0\0\xfe\xff", "the text is UTF-32", "save the file as UTF-8"),
 )
-"""How files begin that people take for manifests."""
+"""How files begin that users mistake for manifests."""
 _LOOKED_AT_BYTES_MAX = 4096
 _ONLY_PREAMBLE = re.compile(r"(?:[ \t]*(?:[%#][^\n]*)?(?:\n|\Z))*")
 
 
 def parse_documents(text: str | bytes, source: str) -> tuple[list[Document], list[Fault]]:
-    """The documents of a text, in order, and everything that kept others from being read.
+    """Return the documents of a text, in order, and the faults that kept others from being read.
 
-    ``source`` names the text in faults. Documents with nothing in them (comments only) are left out; one with a null
-    is not, for somebody wrote it (or a program that had nothing). A document with a duplicate key is returned, with
-    the last of the values, beside its fault; one with a syntax error is not. Raises nothing.
+    ``source`` names the text in faults. Empty documents (comments only) are left out; a null is not, because its author
+    wrote it. A document with a duplicate key is returned, with the last of the values, together with its fault; one
+    with a syntax error is not. Raises nothing.
     """
     octets = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     encoding = encoding_of(octets)
@@ -59,14 +59,14 @@ def parse_documents(text: str | bytes, source: str) -> tuple[list[Document], lis
         for line, chunk in _chunks(text):
             yaml_text.read(chunk, line, source, documents, faults, aliased)
         if faults and not documents and source.endswith(_JSON_NAME):
-            in_json: list[Fault] = []  # of what its author holds for JSON nobody should say that it is no YAML
+            in_json: list[Fault] = []  # a file named as JSON gets the errors of JSON, not of YAML
             json_text.read(text, source, [], in_json)
             faults = in_json or faults
     return documents, faults
 
 
 def _why_no_text(octets: bytes) -> tuple[str, str] | None:
-    """What a file is that is no text of a readable encoding, and what to do; None for one that may be."""
+    """Return why a file is no text of a supported encoding, with the remedy; None if it may be one."""
     for magic, problem, remedy in _OTHERS:
         if octets.startswith(magic):
             return problem, remedy
@@ -76,10 +76,10 @@ def _why_no_text(octets: bytes) -> tuple[str, str] | None:
 
 
 def _chunks(text: str) -> list[tuple[int, str]]:
-    """The text cut before each ``---`` line, with the number of lines before each piece.
+    """Return the text cut before each ``---`` line, with the number of lines before each piece.
 
-    At the left margin these three characters are a document marker wherever they stand, even inside quotes or a block
-    of text, so the cut is exact. Directives and comments before a marker stay with the document they introduce.
+    At the left margin these three characters are always a document marker, even inside quotes or a block of text, so
+    the cut is exact. Directives and comments before a marker stay with the document they introduce.
     """
     starts = [0, *(match.start() for match in _MARKER.finditer(text) if match.start())]
     chunks: list[tuple[int, str]] = []

@@ -1,6 +1,6 @@
-"""The encodings of a text that a person saved: UTF-8, or UTF-16 with a byte order mark, as editors on Windows write it.
+"""The encodings of text files: UTF-8, or UTF-16 with a byte order mark, which editors on Windows write.
 
-Upstream's YAML reader takes the same two. A UTF-16 text without its mark cannot be told from a binary file.
+Upstream's YAML reader accepts the same two. A UTF-16 text without its mark cannot be distinguished from a binary file.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ _UTF_16_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def encoding_of(octets: bytes) -> str:
-    """The encoding that a text's first bytes announce; each removes its byte order mark when it decodes."""
+    """Return the encoding that the first bytes of a text announce; each removes its byte order mark when it decodes."""
     is_utf_16 = octets.startswith(_UTF_16_MARKS) and not octets.startswith(codecs.BOM_UTF32_LE)
     return UTF_16 if is_utf_16 else "utf-8-sig"
 
 
 def as_text(octets: bytes) -> str:
-    """The text of these bytes, with a replacement character for everything that cannot be decoded."""
+    """Return the text of these bytes, with a replacement character for everything that cannot be decoded."""
     return octets.decode(encoding_of(octets), "replace")

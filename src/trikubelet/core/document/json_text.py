@@ -1,7 +1,7 @@
-"""Reads JSON and remembers lines: a small descent over the text, because the standard reader forgets positions.
+"""Reads JSON and remembers lines: a small recursive parser, because the standard one does not keep positions.
 
-A text may hold several values one after another. After a syntax error nothing more can be trusted, so the error ends
-the text; duplicate keys do not.
+A text may hold several values one after another. After a syntax error nothing more can be trusted, so it ends the
+reading; duplicate keys do not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DIGITS_MAX = 400
-"""Length of a number; more is no number anybody means, and costs quadratic time to read."""
+"""The limit for the length of a number; a longer one is never meant, and costs quadratic time to read."""
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
@@ -30,7 +30,7 @@ _STRINGS = JSONDecoder()
 
 
 class _Syntax(Exception):
-    """What is wrong with the text, and where. Caught in ``read``."""
+    """A syntax error and its position. Caught in ``read``."""
 
     def __init__(self, problem: str, position: int) -> None:
         super().__init__(problem)
@@ -73,19 +73,19 @@ def _skip(text: str, position: int) -> int:
 
 
 class _Reader:
-    """One value's reading: the lines seen and the keys given twice."""
+    """The reading of one value: the lines seen and the duplicate keys."""
 
     def __init__(self, text: str, line_at: Callable[[int], int]) -> None:
         self._text = text
         self._line_at = line_at
         self.lines: dict[Place, int] = {}
         self.duplicates: list[tuple[Place, int, int]] = []
-        """The key, the line where it stood first, and where again."""
+        """The key, and the lines of its first and its other occurrence."""
         self.unread: dict[Place, str] = {}
-        """What is wrong with values that stand alone: what is beside them can be read all the same."""
+        """Faults of single values that do not affect their neighbours."""
 
     def value(self, position: int, place: Place) -> tuple[object, int]:
-        """The value that begins at ``position`` and where it ends. A member of an object has the line of its key."""
+        """Return the value that begins at ``position``, and its end. A member of an object has the line of its key."""
         if len(place) > DEPTH_MAX:
             raise _Syntax(f"it is nested deeper than {DEPTH_MAX} levels", position)
         start = self._text[position : position + 1]
@@ -143,7 +143,7 @@ class _Reader:
             found, end = _STRINGS.raw_decode(self._text, position)
         except JSONDecodeError as wrong:
             raise _Syntax(wrong.msg[0].lower() + wrong.msg[1:], wrong.pos) from None
-        # Half of a surrogate pair is no character; Go's reader, which others use, puts the replacement mark too.
+        # Half of a surrogate pair is no character; Go's reader, which other tools use, replaces it, too.
         return str(found).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"), end
 
     def _number(self, match: re.Match[str], place: Place) -> int | float | None:
@@ -159,14 +159,14 @@ class _Reader:
         return number
 
     def _expect(self, mark: str, position: int) -> int:
-        """Past the mark and the space around it."""
+        """Return the position after the mark and the space around it."""
         position = _skip(self._text, position)
         if not self._text.startswith(mark, position):
             raise self._unexpected(f'"{mark}"', position)
         return _skip(self._text, position + 1)
 
     def _comma_or(self, end: str, position: int) -> tuple[int, bool]:
-        """Past the comma, or past the end, and whether it was the end."""
+        """Return the position after the comma or the end mark; True for the end mark."""
         position = _skip(self._text, position)
         if self._text.startswith(end, position):
             return position + 1, True

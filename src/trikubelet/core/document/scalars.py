@@ -1,7 +1,7 @@
-"""What an unquoted YAML scalar means, as the tools around Kubernetes read it (YAML 1.1 as Go's reader has it).
+"""The values of unquoted YAML scalars, as the tools around Kubernetes read them (YAML 1.1 like Go's reader).
 
 ``yes``, ``on`` and ``y`` are booleans, ``0644`` and ``0o644`` are octal, ``1_000`` is a number, dates are strings, and
-there are no sexagesimal numbers. Whole floats become integers, because that is how they leave Go's JSON writer.
+there are no sexagesimal numbers. Whole floats become integers, because Go's JSON writer writes them so.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ _INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NO_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _EXACT_MAX = 1e21
-"""Below this Go writes a whole float without an exponent."""
+"""Below this limit Go writes a whole float without an exponent."""
 DIGITS_MAX = 400
-"""A longer run of digits is text: no number anybody means, and slow to convert."""
+"""A longer run of digits is text, because it is never meant as a number, and slow to convert."""
 
 
 def resolve(text: str) -> object:
-    """The value of a plain scalar. Raises ValueError for numbers that JSON cannot hold (infinities, not-a-number)."""
+    """Return the value of a plain scalar. Raises ValueError for numbers that JSON cannot hold (infinities,
+    not-a-number)."""
     if text in _NULLS:
         return None
     if text in _BOOLS:
@@ -66,7 +67,7 @@ def _float(digits: str) -> int | float:
 
 
 def key_text(value: object) -> str:
-    """A scalar as a key of a JSON object. Raises ValueError where it cannot be one."""
+    """Return a scalar as a key of a JSON object. Raises ValueError if it cannot be one."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

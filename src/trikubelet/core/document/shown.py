@@ -1,4 +1,4 @@
-"""How a value appears in a fault: as its writer knows it, and no longer than a message can bear."""
+"""Formats a value for a fault: close to its notation in the document, and short."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _INT64_MIN, _UINT64_MAX = -(2**63), 2**64 - 1
 
 
 def shown(value: object) -> str:
-    """The value as JSON, cut where it is long; ``a list`` and ``an object`` for those."""
+    """Return the value as JSON, cut if it is long; ``a list`` and ``an object`` for those."""
     if type(value) in _STRUCTURES:
         return _STRUCTURES[type(value)]
     if isinstance(value, int) and not _INT64_MIN <= value <= _UINT64_MAX:

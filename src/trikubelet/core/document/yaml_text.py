@@ -1,11 +1,11 @@
-"""Reads YAML from libyaml's events, so that lines stay known and everything a hostile text could blow up is bounded.
+"""Reads YAML from libyaml's events, so that lines are kept and the resources for hostile texts are bounded.
 
-Building values from events rather than from the library's nodes keeps the nesting, the growth through aliases and the
-duplicate keys under our control. Called by ``parse_documents`` with one piece between two ``---`` markers at a time.
+Building values from events rather than from the library's nodes lets this module bound the nesting and the growth
+through aliases, and detect duplicate keys. ``parse_documents`` passes one piece between two ``---`` markers at a time.
 
-An alias costs nothing here, for it is the same object again. Whoever writes the value out pays: a pod is encoded,
-hashed and checked as if it had no aliases. So what they bring is counted as it would be written out: the values in each
-document, and the bytes in all documents of the text, since there may be thousands of them.
+An alias costs nothing here, because it is the same object again. But later steps write the value out: a pod is encoded,
+hashed and checked as if it had no aliases. So aliases are counted as if written out: the values in each document, and
+the bytes in all documents of the text, since there may be thousands of them.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ALIASED_NODES_MAX = 10_000
-"""Values that may come into one document through aliases; a few lines of aliases of aliases would make billions."""
+"""The limit of values through aliases in one document; a few lines of aliases of aliases would make billions."""
 ALIASED_BYTES_MAX = 4 * 1024 * 1024
-"""What may come into all documents of one text through aliases: no more than a manifest may have that writes it out."""
+"""The limit of bytes through aliases in all documents of one text: the maximum size of a manifest without aliases."""
 _VALUE_BYTES = 64
-"""What a value counts beside its text: about what it costs to keep and to look at."""
+"""The size of a value in addition to its text: about the memory that it takes."""
 
 TAG_CHARS_MAX = 1000
-"""A shorthand of two letters stands for a text that is written once (%TAG) and comes with each value that has it."""
+"""The limit for a tag: a shorthand of two letters stands for a text that is written once (%TAG), and is repeated for
+each value that has it."""
 
 _STANDARD = "tag:yaml.org,2002:"
 _TYPES = {"bool": (bool,), "int": (int,), "float": (int, float), "null": (type(None),)}
@@ -56,7 +57,7 @@ class _Broken(Exception):
 
 
 class _Size(NamedTuple):
-    """What a value would be if it were written out: how many values with it, and bytes (a character counts as one)."""
+    """The size of a value if it were written out: the number of values in it, and bytes (a character counts as one)."""
 
     values: int
     octets: int
@@ -66,15 +67,15 @@ class _Size(NamedTuple):
 
 
 class AliasBytes:
-    """Owns how many bytes aliases brought into the documents of one text so far."""
+    """Owns the number of bytes that aliases have added to the documents of one text so far."""
 
     def __init__(self) -> None:
         self.octets = 0
 
 
 class _Anchored(NamedTuple):
-    """What aliases stand for: the value with its size, and what in it could not be read, which cannot be in any place
-    where it is taken up again: the places within it, with the problem and the remedy."""
+    """An anchored value with its size, and the unreadable values in it, which are unreadable at each alias too: their
+    places within it, with the problem and the remedy."""
 
     read: tuple[object, _Size]
     unread: list[tuple[Place, str, str]]
@@ -84,7 +85,7 @@ def read(
     text: str, lines_before: int, source: str, documents: list[Document], faults: list[Fault], aliased: AliasBytes
 ) -> None:
     """Add the documents and faults of a text that begins after ``lines_before`` lines of its source to the lists, and
-    what aliases brought into those documents to ``aliased``."""
+    the bytes of their aliases to ``aliased``."""
     events = yaml.parse(text, Loader=yaml.CSafeLoader)
     try:
         for event in events:
@@ -113,10 +114,10 @@ def _read_document(
     first = next(events)
     reader.lines[()] = lines_before + _line(first) + 1
     value, _ = reader.value(first, ())
-    next(events)  # the document's end: a syntax error after the value surfaces here, before the value is kept
+    next(events)  # the document's end: a syntax error after the value is raised here, before the value is kept
     doubles = [duplicate_key(source, *double) for double in reader.duplicates]
     if value is not None or (_is_written(first) and not reader.unread):
-        aliased.octets += reader.aliased.octets  # a document that is broken is not kept: it takes nothing from others
+        aliased.octets += reader.aliased.octets  # a broken document is not kept, so it does not count
         doubted = frozenset(place_of(double.path) for double in doubles)
         unread = frozenset(place_of(path_of(one.place)) for one in reader.unread)
         documents.append(Document(value, source, len(documents), reader.lines, doubted, unread, reader.written))
@@ -126,7 +127,7 @@ def _read_document(
 
 def _syntax_fault(wrong: yaml.MarkedYAMLError, text: str, lines_before: int, source: str) -> Fault:
     mark = wrong.problem_mark or wrong.context_mark
-    # What is never closed is missed only behind the last line; nobody finds it there.
+    # An unclosed quote or bracket is only detected after the last line, where the user would not search.
     line = min(mark.line if mark is not None else 0, text.rstrip().count("\n"))
     if (template := _template_fault(text, line, lines_before, source)) is not None:
         return template
@@ -139,8 +140,8 @@ def _syntax_fault(wrong: yaml.MarkedYAMLError, text: str, lines_before: int, sou
 
 
 def _template_fault(text: str, line: int, lines_before: int, source: str) -> Fault | None:
-    """The fault of a template for a program such as Helm, where a line that makes no YAML (from 0), or one just above,
-    has its braces outside of quotes."""
+    """Return the fault of a template for a program such as Helm, if the line with the error (from 0), or one just
+    above, has its braces outside of quotes."""
     lines = text.split("\n")
     first = next((n for n in range(max(0, line - 2), line + 1) if _TEMPLATE.match(lines[n])), None)
     if first is None:
@@ -150,10 +151,10 @@ def _template_fault(text: str, line: int, lines_before: int, source: str) -> Fau
 
 
 class _Reader:
-    """One document's reading. A value comes with its size, aliases counted in full."""
+    """The reading of one document. A value comes with its size, aliases counted in full."""
 
     def __init__(self, events: Iterator[yaml.Event], lines_before: int, octets_before: int) -> None:
-        """``octets_before``: what aliases brought into the documents before this one."""
+        """``octets_before``: the bytes of aliases in the documents before this one."""
         self._events = events
         self._lines_before = lines_before
         self._anchors: dict[str, _Anchored | None] = {}
@@ -161,13 +162,13 @@ class _Reader:
         self.aliased = _Size(0, 0)
         self.lines: dict[Place, int] = {}
         self.written: dict[Place, str] = {}
-        """The texts of values that stand for something else."""
+        """The texts of values that YAML converts."""
         self.duplicates: list[tuple[Place, int, int]] = []
         self.unread: list[_Broken] = []
-        """What is wrong with values that stand alone: what is beside them can be read all the same."""
+        """Faults of single values that do not affect their neighbours."""
 
     def value(self, event: Any, place: Place) -> tuple[object, _Size]:
-        """The value that begins with ``event``. A member of an object has the line of its key."""
+        """Return the value that begins with ``event``. A member of an object has the line of its key."""
         line = _line(event)
         if len(place) > DEPTH_MAX:
             raise _Broken(f"the document is nested deeper than {DEPTH_MAX} levels", (), line)
@@ -278,13 +279,13 @@ class _Reader:
 
 
 def _line(event: yaml.Event) -> int:
-    """Where an event begins, from 0."""
+    """Return the line where an event begins, from 0."""
     assert event.start_mark is not None
     return event.start_mark.line
 
 
 def _is_written(event: yaml.Event) -> bool:
-    """Whether somebody wrote the value that begins so. Where there are only comments, libyaml has an empty one."""
+    """True if the value was written. For comments only, libyaml returns an empty value."""
     return not isinstance(event, yaml.ScalarEvent) or bool(event.value or event.tag)
 
 
@@ -297,7 +298,7 @@ def _is_merge(event: Any) -> bool:
 
 
 def _merged_maps(value: object, place: Place, line: int) -> list[dict[str, object]]:
-    """What ``<<`` brings in: one object or several, the first with a key winning."""
+    """Return the objects that ``<<`` merges; the first one with a key wins."""
     several = value if isinstance(value, list) else [value]
     maps = [one for one in several if isinstance(one, dict)]
     if len(maps) != len(several):

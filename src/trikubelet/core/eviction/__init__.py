@@ -1,10 +1,10 @@
-"""Node-pressure eviction: when the node is short of memory, disk or process ids, and which pod ends for it.
+"""Node-pressure eviction: decides when the node is short of memory, disk or process ids, and which pod to evict.
 
     thresholds ──┐
     observations ─┴─► pressure.advance ─► met thresholds, node conditions ─► ranking ─► one pod ─► messages
     usage of pods ──► limits ─► pods beyond their own ephemeral-storage limits
 
-Pure functions of plain data; ``node/eviction.py`` takes the snapshots and ends the pods. Signals, defaults and texts
+Pure functions of plain data; ``node/eviction.py`` takes the snapshots and evicts the pods. Signals, defaults and texts
 are upstream's (pkg/kubelet/eviction; upstream-behaviour.md §1.15).
 """
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EvictionRules:
-    """The configuration. ``transition_seconds``: for so long a condition holds after it was last observed;
-    ``grace_seconds_max``: of a pod that is evicted for a soft threshold; ``local_limits``: pods are held to their own
-    limits on local storage."""
+    """The configuration. ``transition_seconds``: how long a condition holds after it was last observed;
+    ``grace_seconds_max``: for a pod that is evicted for a soft threshold; ``local_limits``: the limits of pods on local
+    storage are enforced."""
 
     thresholds: tuple[Threshold, ...] = ()
     transition_seconds: float = 300.0

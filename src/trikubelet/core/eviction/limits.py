@@ -1,5 +1,5 @@
-"""Pods beyond limits of their own on local storage: an emptyDir's size limit, and ephemeral-storage of a pod or of one
-container. They are evicted whatever the node has left (upstream: localStorageEviction).
+"""Finds pods above their own limits on local storage: an emptyDir's size limit, and ephemeral-storage of a pod or of
+one container. They are evicted even if the node has enough left (upstream: localStorageEviction).
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 EMPTY_DIR: Final = "emptydirfs.limit"
 POD: Final = "ephemeralpodfs.limit"
 CONTAINER: Final = "ephemeralcontainerfs.limit"
-"""Upstream's names of these limits, as metrics have them."""
+"""Upstream's names of these limits in metrics."""
 
 STORAGE: Final = "ephemeral-storage"
 
 
 class Violation(NamedTuple):
-    """Which limit a pod is beyond, by upstream's name of it, and the message for its status."""
+    """A limit that a pod exceeds, by upstream's name of it, and the message for its status."""
 
     signal: str
     message: str
 
 
 def has_limits(pod: k8s.Pod) -> bool:
-    """Whether the pod has a limit on local storage, so that its usage must be measured."""
+    """True if the pod has a limit on local storage, so that its usage must be measured."""
     return bool(_size_limits(pod)) or _pod_limit(pod) is not None
 
 
 def violation(pod: k8s.Pod, used: PodUsed, *, image_disk: bool) -> Violation | None:
-    """The first limit the pod is beyond, in upstream's order. ``image_disk``: layers are on a disk of their own and do
-    not count against a container's limit."""
+    """Return the first limit that the pod exceeds, in upstream's order; None if none. ``image_disk``: layers are on a
+    separate disk and do not count against a container's limit."""
     return next(_violations(pod, used, image_disk=image_disk), None)
 
 
@@ -54,7 +54,7 @@ def _violations(pod: k8s.Pod, used: PodUsed, *, image_disk: bool) -> Iterator[Vi
     if limit_of_pod is not None and (usage_of(used, NODEFS, image_disk=False) or 0) > limit_of_pod:
         shown = shown_bytes(limit_of_pod)
         yield Violation(POD, f"Pod ephemeral local storage usage exceeds the total limit of containers {shown}. ")
-    sidecars = filter(is_sidecar, pod.spec.init_containers)  # other init containers count in the pod's limit alone
+    sidecars = filter(is_sidecar, pod.spec.init_containers)  # other init containers count only for the pod's limit
     limits = _limits((*sidecars, *pod.spec.containers))
     for container in used.containers:
         limit, text = limits.get(container.name, (0, ""))
@@ -64,19 +64,19 @@ def _violations(pod: k8s.Pod, used: PodUsed, *, image_disk: bool) -> Iterator[Vi
 
 
 def _size_limits(pod: k8s.Pod) -> dict[str, tuple[int, str]]:
-    """Volume → its size limit in bytes and as it is written. One of memory is limited by its mount as well."""
+    """Return the size limits by volume, in bytes and as written. A volume in memory is limited by its mount as well."""
     found = {}
     for volume in pod.spec.volumes:
         if volume.empty_dir is not None and volume.empty_dir.size_limit is not None:
-            with suppress(ValueError):  # a quantity that is none is refused elsewhere
+            with suppress(ValueError):  # an invalid quantity is rejected elsewhere
                 if limit := quantity.whole(volume.empty_dir.size_limit):
                     found[volume.name] = (limit, quantity.canonical(volume.empty_dir.size_limit))
     return found
 
 
 def _pod_limit(pod: k8s.Pod) -> int | None:
-    """What the containers may use together, with the pod's overhead: the sum of sidecars and regular ones, or what one
-    init container may beside the sidecars that start before it, if that is more; None where no container has a limit
+    """Return the limit for all containers together, with the pod's overhead: the sum of sidecars and regular ones, or
+    the peak of an init container with the sidecars before it, if that is more. None if no container has a limit
     (upstream: resourcehelper.PodLimits)."""
     limits = _limits(all_containers(pod))
     if not limits:
@@ -98,7 +98,7 @@ def _overhead(pod: k8s.Pod) -> int:
 
 
 def _limits(containers: Iterable[k8s.Container]) -> dict[str, tuple[int, str]]:
-    """Container → its limit in bytes and as it is written."""
+    """Return the limits by container, in bytes and as written."""
     found = {}
     for container in containers:
         limits = container.resources.limits if container.resources is not None else {}
@@ -114,5 +114,5 @@ def _container_bytes(container: ContainerUsed, *, image_disk: bool) -> int:
 
 
 def shown_bytes(amount: int) -> str:
-    """Bytes as the API writes them: ``100Mi``, or plain where they are no multiple of 1,024."""
+    """Return bytes in the API's notation: ``100Mi``, or plain if they are no multiple of 1,024."""
     return str(amount) if amount % 1024 or not amount else quantity.canonical(f"{amount // 1024}Ki")

@@ -1,6 +1,6 @@
-"""What is said of an eviction: to the pod in its status and in an event, to whoever asks for a place on such a node.
+"""Texts about evictions: for the pod's status and event, and for rejecting pods on such a node.
 
-Texts, reasons and annotations are upstream's, because people and scripts match them.
+Texts, reasons and annotations are upstream's, because users and scripts match them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Said(NamedTuple):
 
 
 def evicted(candidate: Candidate, threshold: Threshold, observed: Observed) -> Said:
-    """Why the pod is evicted: the threshold, and which of its containers use more than they requested."""
+    """Return why the pod is evicted: the threshold, and which of its containers use more than they requested."""
     resource = RESOURCES[threshold.signal]
     limit = _shown(threshold.signal, threshold.value.of(observed.capacity))
     message = f"The node was low on resource: {resource}. Threshold quantity: {limit}, "
@@ -56,12 +56,12 @@ def evicted(candidate: Candidate, threshold: Threshold, observed: Observed) -> S
 
 
 def refused(conditions: Sequence[str]) -> str:
-    """Why a pod is not taken by a node with these conditions."""
+    """Return why a node with these conditions rejects a pod."""
     return f"The node had condition: [{' '.join(conditions)}]. "
 
 
 def _of_pod(candidate: Candidate, resource: str) -> tuple[str, str, str] | None:
-    """Name, usage and request of a pod that requests memory itself, beside its containers."""
+    """Return name, usage and request of a pod that requests memory itself, in addition to its containers."""
     spec = candidate.pod.spec
     own = spec.resources.requests if spec.resources is not None else {}
     usage = pod_used(candidate.used) if candidate.used is not None else None
@@ -71,7 +71,7 @@ def _of_pod(candidate: Candidate, resource: str) -> tuple[str, str, str] | None:
 
 
 def _offending(candidate: Candidate, resource: str) -> Iterator[tuple[str, str, str]]:
-    """Name, usage and request of each container that uses more than it requested."""
+    """Yield name, usage and request of each container that uses more than it requested."""
     pod = candidate.pod.spec
     specs = {one.name: one for one in (*pod.init_containers, *pod.containers)}  # ephemeral ones can request nothing
     for container in candidate.used.containers if candidate.used is not None else ():
@@ -88,7 +88,7 @@ def _offending(candidate: Candidate, resource: str) -> Iterator[tuple[str, str, 
 
 
 def _usage(container: ContainerUsed, resource: str) -> int | None:
-    """In bytes; None where it was not measured, and of what is not counted by container."""
+    """Return the usage in bytes; None if it was not measured, and for resources that are not counted by container."""
     if resource == "memory":
         return container.used.usage.working_set_bytes if container.used is not None else None
     if resource == STORAGE:
@@ -99,7 +99,7 @@ def _usage(container: ContainerUsed, resource: str) -> int | None:
 
 
 def _shown(signal: str, amount: int) -> str:
-    """An amount of what the signal measures: bytes in powers of two, pieces in powers of ten."""
+    """Return an amount in the signal's notation: bytes in powers of two, pieces in powers of ten."""
     if signal in (*INODE_SIGNALS, PIDS):
         return quantity.canonical(str(amount))
     return shown_bytes(amount)

@@ -1,6 +1,6 @@
-"""The signals of a node, from what was measured of it: how much of each is available.
+"""Computes the signals of a node from measurements: how much of each is available.
 
-Where the runtime does not report its image store there are no imagefs signals, and its disk counts as the node's.
+If the runtime does not report its image store there are no imagefs signals, and its disk counts as the node's.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 PODS: Final = "pods"
-"""What upstream calls all pods together among the node's parts."""
+"""Upstream's name for all pods together among the node's parts."""
 
 
 def observe(node: NodeUsed) -> dict[str, Observed]:
-    """Every signal that could be measured. Memory is available but for the working set: what can be reclaimed without
-    swapping counts as available."""
+    """Return every signal that could be measured. All memory except the working set is available: memory that can be
+    reclaimed without swapping counts as available."""
     found: dict[str, Observed] = {}
     gauges = node.gauges
     usage, total = gauges.usage, gauges.memory_total_bytes
@@ -51,6 +51,6 @@ def observe(node: NodeUsed) -> dict[str, Observed]:
 
 
 def has_image_disk(node: NodeUsed) -> bool | None:
-    """Whether images are on a file system of their own; None where this was not measured."""
+    """True if images are on a separate file system; None if this was not measured."""
     numbers = [one.file_system for one in (node.disk, node.images) if one is not None]
     return None if None in numbers or len(numbers) < 2 else numbers[0] != numbers[1]

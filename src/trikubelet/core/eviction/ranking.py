@@ -1,9 +1,9 @@
-"""Which pod is evicted first (upstream: the rank functions of pkg/kubelet/eviction/helpers.go).
+"""Ranks pods for eviction (upstream: the rank functions of pkg/kubelet/eviction/helpers.go).
 
-For memory and disk: pods that use more than they requested, then those of lower priority, then those furthest beyond
-their request. For process ids: lower priority, then more processes. A pod whose usage is unknown comes first, as it
-does upstream: what cannot be measured cannot be within its request. So does, where its own directories count, one whose
-directories cannot be counted. One that takes long to count is no suspect for that: it uses what was counted so far.
+For memory and disk: pods that use more than they requested, then those of lower priority, then those furthest above
+their request. For process ids: lower priority, then more processes. A pod whose usage is unknown comes first, like
+upstream, because it may exceed its request. So does a pod whose own directories count but cannot be read. A count that
+takes long does not make a pod come first: the part counted so far is its usage.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class Candidate(NamedTuple):
-    """A pod that may be evicted and what it uses, None where nothing of it was measured."""
+    """A pod that may be evicted and its usage, None if nothing was measured."""
 
     pod: k8s.Pod
     used: PodUsed | None
 
 
 def rank(candidates: Iterable[Candidate], signal: str, *, image_disk: bool) -> Sequence[Candidate]:
-    """The candidates, the first to be evicted first. ``image_disk``: images and containers' layers are on a disk of
-    their own."""
+    """Return the candidates, the first to be evicted first. ``image_disk``: images and containers' layers are on a
+    separate disk."""
     return sorted(candidates, key=lambda one: _key(one, signal, image_disk=image_disk))
 
 
@@ -57,7 +57,7 @@ def _known_usage(one: Candidate, signal: str, *, image_disk: bool) -> int | None
 
 
 def usage_of(used: PodUsed, signal: str, *, image_disk: bool) -> int | None:
-    """What the pod uses of what the signal measures: bytes, inodes or processes; None where nobody can tell."""
+    """Return the pod's usage of the signal's resource: bytes, inodes or processes; None if unknown."""
     if signal in (*MEMORY_SIGNALS, PIDS):
         whole = pod_used(used)
         if whole is None:
@@ -73,18 +73,18 @@ def _amount(measured: FsUsage, signal: str) -> int | None:
 
 
 def counts_directories(signal: str, *, image_disk: bool) -> bool:
-    """Whether logs and local volumes are on the disk that the signal is of."""
+    """True if logs and local volumes are on the disk of the signal."""
     return signal in DISK_SIGNALS and _counts(signal, image_disk=image_disk)[1]
 
 
 def _counts(signal: str, *, image_disk: bool) -> tuple[bool, bool]:
-    """Whether layers are on the disk that the signal is of, and whether logs and local volumes are."""
+    """Return if layers are on the disk of the signal, and if logs and local volumes are."""
     with_layers = not image_disk or signal in IMAGE_SIGNALS
     return with_layers, not image_disk or not with_layers
 
 
 def _files(used: PodUsed, *, with_layers: bool, with_local: bool) -> Iterator[FsUsage]:
-    """Yield the pod's files on the disk in question: layers, and with the node's own disk logs, local volumes and the
+    """Yield the pod's files on the disk of the signal: layers, and with the node's own disk logs, local volumes and the
     files of the pod's own directory."""
     for container in used.containers:
         yield from _of_container(container, with_layers=with_layers, with_local=with_local)
@@ -102,7 +102,7 @@ def _of_container(container: ContainerUsed, *, with_layers: bool, with_local: bo
 
 
 def _requested(pod: k8s.Pod, signal: str) -> int:
-    """Nobody can request inodes."""
+    """Return the pod's request; inodes cannot be requested."""
     if signal in INODE_SIGNALS:
         return 0
     return promised(pod).get("memory" if signal in MEMORY_SIGNALS else "ephemeral-storage", 0)

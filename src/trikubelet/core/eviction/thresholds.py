@@ -1,8 +1,8 @@
-"""Eviction thresholds as the configuration has them, and what of a node each signal is about.
+"""Eviction thresholds of the configuration, and the signals they refer to.
 
-A threshold is a quantity or a share of the capacity, hard (its grace period is 0) or soft. ``0%`` and ``100%`` switch
-one off. Thresholds of ``containerfs`` are accepted and ignored, as upstream does: where containers' layers are kept
-apart from images they would be derived from the others.
+A threshold is a quantity or a share of the capacity, hard (its grace period is 0) or soft. ``0%`` and ``100%`` disable
+one. Thresholds of ``containerfs`` are accepted and ignored, like upstream: if containers' layers are on a disk apart
+from images, they would be derived from the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MEMORY: Final = "memory.available"
 ALLOCATABLE_MEMORY: Final = "allocatableMemory.available"
-"""Of what all pods together may use, where their cgroup is limited to that. Not configured: it has the thresholds of
+"""The memory of all pods together, if their cgroup is limited. Not configurable: it has the thresholds of
 ``memory.available``."""
 NODEFS: Final = "nodefs.available"
 NODEFS_INODES: Final = "nodefs.inodesFree"
@@ -37,7 +37,7 @@ CONDITIONS: Final = {
     IMAGEFS_INODES: DISK_PRESSURE,
     PIDS: PID_PRESSURE,
 }
-"""The node condition that a met threshold of the signal means."""
+"""The node condition of a met threshold of the signal."""
 
 RESOURCES: Final = {
     MEMORY: "memory",
@@ -48,7 +48,7 @@ RESOURCES: Final = {
     IMAGEFS_INODES: "inodes",
     PIDS: "pids",
 }
-"""The resource that is starved then."""
+"""The resource that is short then."""
 
 MEMORY_SIGNALS: Final = (MEMORY, ALLOCATABLE_MEMORY)
 IMAGE_SIGNALS: Final = (IMAGEFS, IMAGEFS_INODES)
@@ -58,13 +58,13 @@ INODE_SIGNALS: Final = (NODEFS_INODES, IMAGEFS_INODES)
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A quantity (bytes, inodes or processes), or where ``share`` is given that share of the capacity."""
+    """A quantity (bytes, inodes or processes), or a share of the capacity if ``share`` is given."""
 
     quantity: int = 0
     share: Fraction | None = None
 
     def of(self, capacity: int) -> int:
-        """The amount, where so much is there in all."""
+        """Return the amount for this capacity."""
         return self.quantity if self.share is None else int(capacity * self.share)
 
 
@@ -81,12 +81,12 @@ class Threshold:
 
     @property
     def is_hard(self) -> bool:
-        """Whether a pod is evicted at once, with the least grace."""
+        """True if a pod is evicted at once, with the least grace."""
         return self.grace_seconds == 0.0
 
     @property
     def condition(self) -> str:
-        """The node condition it means."""
+        """The node condition of the threshold."""
         return CONDITIONS[self.signal]
 
 
@@ -98,8 +98,8 @@ def parse_thresholds(
     *,
     pods_limited: bool = False,
 ) -> tuple[Threshold, ...]:
-    """All that are switched on, hard ones first, by signal. ``pods_limited``: the cgroup of all pods is limited to what
-    is allocatable. The texts were checked with the configuration; raises ValueError for one that was not."""
+    """Return all enabled thresholds, hard ones first, by signal. ``pods_limited``: the cgroup of all pods is limited to
+    the allocatable amounts. The texts were checked with the configuration; raises ValueError for an unchecked one."""
     if pods_limited and MEMORY in hard:
         hard = {**hard, ALLOCATABLE_MEMORY: hard[MEMORY]}
         minimum_reclaim = {**minimum_reclaim, ALLOCATABLE_MEMORY: minimum_reclaim.get(MEMORY, "0")}
@@ -115,8 +115,8 @@ def parse_thresholds(
 
 
 def parse_amount(text: str) -> Amount | None:
-    """A quantity, or a share written with a percent sign; None for a share of nothing or of everything, which switches
-    a threshold off. Raises ValueError."""
+    """Return a quantity, or a share written with a percent sign; None for 0% and 100%, which disable a threshold.
+    Raises ValueError."""
     if not text.endswith("%"):
         return Amount(quantity.whole(text))
     share = Fraction(text.removesuffix("%")) / 100

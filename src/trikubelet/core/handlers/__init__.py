@@ -1,7 +1,7 @@
-"""From a handler in a pod's spec to what is asked: targets, ports by name, headers, commands, redirects.
+"""Turns a handler in a pod's spec into a request: targets, named ports, headers, commands, redirects.
 
-Probes and lifecycle hooks share the handlers' form, so they share this; they differ in who they say they are and in
-what an answer means to them (upstream: pkg/probe/http/request.go, pkg/kubelet/util ResolveContainerPort).
+Probes and lifecycle hooks have the same kinds of handlers, so they share this. They differ in their user agent and in
+their use of the answer (upstream: pkg/probe/http/request.go, pkg/kubelet/util ResolveContainerPort).
 """
 
 from __future__ import annotations

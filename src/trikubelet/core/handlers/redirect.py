@@ -1,7 +1,7 @@
-"""Which redirects are followed: to the same host, whatever scheme, port and path, and not for ever.
+"""Decides which redirects are followed: to the same host, with any scheme, port and path, up to a limit.
 
-A redirect to another host is not followed, so that a container cannot make the node ask whom it likes; its answer is
-then the redirect itself (upstream: RedirectChecker).
+A redirect to another host is not followed, so that a container cannot direct the node's requests; then the redirect
+itself is the answer (upstream: RedirectChecker).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _STATUSES = frozenset({301, 302, 303, 307, 308})
 
 
 def _printable(location: str) -> str:
-    """For a message, which is UTF-8 to whoever gets it; a container's answer need not be."""
+    """Return the location for a message in UTF-8; a container's answer may have other bytes."""
     return location.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def redirected(target: HttpTarget, status: int, location: str) -> HttpTarget | None:
-    """Where an answer sends us, None when it is the last word. Raises Unreachable for a place that cannot be read."""
+    """Return the target of a redirect; None if the answer is final. Raises Unreachable for an unreadable location."""
     if status not in _STATUSES or not location:
         return None
     try:
@@ -42,7 +42,7 @@ def redirected(target: HttpTarget, status: int, location: str) -> HttpTarget | N
     path = (place.path or "/") + (f"?{place.query}" if place.query else "")
     following = replace(target, scheme=place.scheme, port=port or DEFAULT_PORTS[place.scheme], path=path)
     if urlsplit(location).netloc:
-        # A place that names its host is asked under that name, one that does not under the name of the first.
+        # A location with a host is requested with that Host header, one without keeps the first request's.
         headers = tuple((name, following.authority if name == "Host" else value) for name, value in target.headers)
         following = replace(following, headers=headers)
     return following

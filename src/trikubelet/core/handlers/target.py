@@ -1,12 +1,12 @@
-"""What a handler asks for: where an HTTP or TCP handler goes and with which headers, and the command of a probe's exec.
+"""The requests of handlers: the target and headers of an HTTP or TCP handler, and the command of a probe's exec.
 
 The host is the handler's own or else the pod's address; a port may be the name of one of the container's. ``Host``,
-``User-Agent`` and ``Accept`` are set where the handler does not set them; ``Accept`` set to nothing is left out. The
-connection is closed after one answer, and nothing is asked to be compressed.
+``User-Agent`` and ``Accept`` are set unless the handler sets them; an empty ``Accept`` is left out. The connection is
+closed after one answer, and compression is not accepted.
 
-In a command ``$(VAR)`` stands for a variable of the container that has a literal value. Those that come from elsewhere
-are not looked up for a probe and stand for nothing (upstream: ExpandContainerCommandOnlyStatic). The command of a hook
-is not expanded at all.
+In a command ``$(VAR)`` stands for a variable of the container that has a literal value. Variables from other sources
+are not looked up for a probe and stay unexpanded (upstream: ExpandContainerCommandOnlyStatic). The command of a hook is
+not expanded at all.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def http_target(action: HTTPGetAction, container: Container, address: str, agent: str) -> HttpTarget:
-    """What to ask; ``address`` is the pod's, ``agent`` the name we go by. Raises HandlerInvalid, and Unreachable for a
-    header that no request can have: to upstream the question was asked and failed (net/http looks first)."""
+    """Return the request; ``address`` is the pod's, ``agent`` the user agent. Raises HandlerInvalid, and Unreachable
+    for a header that no request can have: upstream reports a failed request (net/http checks headers first)."""
     scheme = (action.scheme or "http").lower()
     host = host_of(action.host, address)
     port = port_number(action.port, container)
-    path, _, _ = action.path.partition("#")  # a fragment is for whoever reads the answer
+    path, _, _ = action.path.partition("#")  # a fragment is for clients, not for servers
     path = path if path.startswith("/") else f"/{path}"
     target = HttpTarget(scheme, host, port, path, _headers(action.http_headers, authority(host, port), agent))
     for header in action.http_headers:
@@ -47,15 +47,15 @@ def http_target(action: HTTPGetAction, container: Container, address: str, agent
 
 
 def host_of(given: str, address: str) -> str:
-    """The handler's own host, or else the pod's address. Raises HandlerInvalid where there is neither: to the kernel
-    nowhere is this machine."""
+    """Return the handler's own host, or else the pod's address. Raises HandlerInvalid if both are empty, because the
+    kernel connects to this machine then."""
     if not (given or address):
         raise HandlerInvalid("the pod has no address")
     return given or address
 
 
 def port_number(port: int | str, container: Container) -> int:
-    """The number of a port that is given by number or by name. Raises HandlerInvalid."""
+    """Return the number of a port that is given by number or by name. Raises HandlerInvalid."""
     number = port if isinstance(port, int) else _named(port, container)
     if problem := names.port_problem(number):
         raise HandlerInvalid(f"invalid port number: {number}: {problem}")
@@ -90,7 +90,7 @@ def _headers(given: Iterable[HTTPHeader], host: str, agent: str) -> tuple[tuple[
 
 
 def probe_command(action: ExecAction, container: Container) -> tuple[str, ...]:
-    """The command to run in the container. Raises HandlerInvalid for what its variables make too large."""
+    """Return the command to run in the container. Raises HandlerInvalid if its variables make it too large."""
     values, allowance = {variable.name: variable.value for variable in container.env}, of_container()
     try:
         return tuple(expand(word, values, allowance, f"exec.command[{n}]") for n, word in enumerate(action.command))

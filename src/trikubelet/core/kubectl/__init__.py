@@ -1,5 +1,5 @@
-"""How things look to whoever knows kubectl: their rows in tables, their ages, and what stands where there is nothing.
+"""Formats API objects like kubectl: rows of tables, ages, and placeholders for missing values.
 
 The command line prints them, and an agent without a cluster answers kubectl itself with them
-(``app.kubectl_resources``): so there is one opinion of what a pod's STATUS is.
+(``app.kubectl_resources``): so a pod's STATUS is the same everywhere.
 """

@@ -1,7 +1,7 @@
-"""A table whose columns the user wrote: ``-o custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image``.
+"""A table with user-defined columns: ``-o custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image``.
 
-Headings, cells and error texts are kubectl's: several values stand in one cell with commas between them, and a value
-that is not there is ``<none>``. Pure: plain data in, text out.
+Headings, cells and error texts are kubectl's: several values share a cell, separated by commas, and a missing value is
+``<none>``. Pure: plain data in, text out.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 class CustomColumn(msgspec.Struct, frozen=True):
-    """A heading, and where the values below it are in each thing."""
+    """A heading, and the path of the values below it."""
 
     heading: str
     path: Path
 
 
 def parse_columns(text: str) -> tuple[CustomColumn, ...]:
-    """The columns of a specification. Raises ValueError."""
+    """Return the columns of a specification. Raises ValueError."""
     if not text:
         raise ValueError("custom-columns format specified but no custom columns given")
     return tuple(map(_column, _parts(text)))
 
 
 def custom_cells(columns: Iterable[CustomColumn], data: Any) -> tuple[str, ...]:
-    """The cells of one thing, made plain data. Raises OutOfBounds."""
+    """Return the cells of one object, given as plain data. Raises OutOfBounds."""
     return tuple(",".join(map(_text, column.path.of(data))) or NONE for column in columns)
 
 
@@ -47,7 +47,7 @@ def _column(part: str) -> CustomColumn:
 
 
 def _parts(text: str) -> list[str]:
-    """The columns, which commas part; those in brackets, as of a filter or of ``['a','b']``, belong to a path."""
+    """Split at commas between columns; commas in brackets, as in a filter or in ``['a','b']``, belong to a path."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "[") - (letter == "]")
@@ -59,7 +59,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """A value as Go prints it, which is what kubectl shows: lists and objects by their members, without quotes."""
+    """Return a value like Go prints it, as kubectl does: lists and objects by their members, without quotes."""
     match value:
         case str():
             return value

@@ -1,4 +1,4 @@
-"""An event in a table, by the rules kubectl's users know."""
+"""An event in a table, by kubectl's rules."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ WIDE_COLUMNS: Final = ("SUBOBJECT",)
 
 
 def event_cells(event: Event, now_ns: int) -> tuple[str, ...]:
-    """What stands below ``COLUMNS`` and ``WIDE_COLUMNS``, at ``now_ns`` (nanoseconds since the epoch)."""
+    """Return the cells below ``COLUMNS`` and ``WIDE_COLUMNS``, at ``now_ns`` (nanoseconds since the epoch)."""
     about = event.involved_object
     seen = since(event.last_timestamp, now_ns)
     return (seen, event.type, event.reason, f"{about.kind.lower()}/{about.name}", event.message, about.field_path)
 
 
 def message_of(event: Event) -> str:
-    """The message; of an event about a container it begins with which, as ``kubectl describe`` has it."""
+    """Return the message; for an event about a container it begins with its name, like in ``kubectl describe``."""
     part = event.involved_object.field_path
     return f"{part}: {event.message}" if part else event.message

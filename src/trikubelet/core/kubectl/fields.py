@@ -1,7 +1,7 @@
-"""The fields of things that a field selector may name, and the test that a selector describes.
+"""The fields that field selectors may name, and the test of a selector.
 
-The names are upstream's (pkg/apis/core/v1, AddFieldLabelConversionsFor…). The command line selects by them, and an
-agent without a cluster selects by them for kubectl.
+The names are upstream's (pkg/apis/core/v1, AddFieldLabelConversionsFor…). The command line uses them, and so does an
+agent without a cluster, for kubectl.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from trikubelet.model import k8s
 
     Fields = Mapping[str, Callable[[Any], str]]
-    """What a field of a thing is, by the path that selectors name it by."""
+    """Getters of an object's fields, by their paths in selectors."""
 
 NAME_FIELDS: Final[Fields] = {
     "metadata.name": attrgetter("metadata.name"),
     "metadata.namespace": attrgetter("metadata.namespace"),
 }
-"""The fields everything can be selected by."""
+"""The fields that every object has for selectors."""
 POD_FIELDS: Final[Mapping[str, Callable[[k8s.Pod], str]]] = {
     **NAME_FIELDS,
     "spec.nodeName": lambda pod: pod.spec.node_name,
@@ -55,10 +55,10 @@ NODE_FIELDS: Final[Mapping[str, Callable[[k8s.Node], str]]] = {
 
 
 def holds(terms: Iterable[FieldTerm], fields: Fields, thing: Any) -> bool:
-    """True if every term of a selector is true of the thing. ``fields`` has all of its fields that the terms name."""
+    """True if the object meets every term of a selector. ``fields`` has all fields that the terms name."""
     return all((fields[term.path](thing) == term.value) is term.wanted for term in terms)
 
 
 def _word(value: bool | None) -> str:
-    """A boolean as the API's selectors write it."""
+    """Return a boolean in the notation of the API's selectors."""
     return "true" if value else "false"

@@ -1,4 +1,4 @@
-"""A node in a table, by the rules kubectl's users know."""
+"""A node in a table, by kubectl's rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROLE: Final = "node-role.kubernetes.io/"
 
 
 def node_cells(node: Node, now_ns: int) -> tuple[str, ...]:
-    """Name, status, roles, age and version; then, for a wide table, addresses, system, kernel and runtime."""
+    """Return name, status, roles, age and version; then, for a wide table, addresses, system, kernel and runtime."""
     status = node.status
     info = status.node_info if status else None
     return (
@@ -33,12 +33,12 @@ def node_cells(node: Node, now_ns: int) -> tuple[str, ...]:
 
 
 def roles_of(node: Node) -> str:
-    """The node's roles, by their labels."""
+    """Return the node's roles, from its labels."""
     return ",".join(sorted(name.removeprefix(_ROLE) for name in node.metadata.labels if name.startswith(_ROLE))) or NONE
 
 
 def _address(node: Node, type_: str) -> str:
-    """The first of its addresses of that type."""
+    """Return the first of the node's addresses of that type."""
     addresses = node.status.addresses if node.status else ()
     return next((one.address for one in addresses if one.type == type_), NONE)
 

@@ -1,8 +1,8 @@
-"""A pod in one row: READY, STATUS, RESTARTS and AGE, by the rules that kubectl's users know.
+"""A pod in one row: READY, STATUS, RESTARTS and AGE, by kubectl's rules.
 
-STATUS is one word for a whole pod. While it initializes it speaks of the first init container that is not done; then
-of the containers, the first one with a problem winning; a pod that is asked to go is Terminating until it ended. Pure:
-the commands give it API objects and the time.
+STATUS is one word for a whole pod. During initialisation it describes the first init container that is not done; then
+the containers, of which the first one with a problem wins; a pod with a deletion timestamp is Terminating until it
+ended. Pure: the commands pass API objects and the time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WIDE_COLUMNS = ("IP", "NODE", "NOMINATED NODE", "READINESS GATES")
 
 
 class PodRow(msgspec.Struct, frozen=True):
-    """What a table shows of one pod, as text. ``ready`` is ``1/2``; ``restarts`` may name the age of the last one."""
+    """A table's texts for one pod. ``ready`` is ``1/2``; ``restarts`` may contain the age of the last one."""
 
     namespace: str
     name: str
@@ -38,13 +38,13 @@ class PodRow(msgspec.Struct, frozen=True):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """What stands below ``COLUMNS`` and then ``WIDE_COLUMNS``."""
+        """The cells below ``COLUMNS`` and then ``WIDE_COLUMNS``."""
         usual = (self.name, self.ready, self.status, self.restarts, self.age)
         return (*usual, self.ip, self.node, self.nominated_node, self.readiness_gates)
 
 
 def pod_row(pod: Pod, now_ns: int) -> PodRow:
-    """The row of a pod at ``now_ns`` (nanoseconds since the epoch)."""
+    """Return the row of a pod at ``now_ns`` (nanoseconds since the epoch)."""
     tally = _tally(pod)
     status = pod.status
     return PodRow(
@@ -62,7 +62,7 @@ def pod_row(pod: Pod, now_ns: int) -> PodRow:
 
 
 class _Tally(msgspec.Struct):
-    """What counting through the containers adds up to."""
+    """The sums over the containers."""
 
     total: int
     word: str
@@ -98,7 +98,7 @@ def _phase_word(status: PodStatus) -> str:
 
 
 def _count_init(pod: Pod, status: PodStatus, sidecars: set[str], tally: _Tally) -> bool:
-    """Count the init containers; whether one of them is not done yet, and then the word says which."""
+    """Count the init containers. True if one of them is not done yet, which then determines the word."""
     for number, one in enumerate(status.init_container_statuses):
         tally.restarted(one)
         ended = one.state.terminated if one.state else None
@@ -119,7 +119,7 @@ def _count_init(pod: Pod, status: PodStatus, sidecars: set[str], tally: _Tally) 
 
 
 def _count_regular(status: PodStatus, sidecars: set[str], tally: _Tally) -> None:
-    """Count the regular containers. From here on only their restarts, and those of sidecars, are of interest."""
+    """Count the regular containers. From here on, only restarts of them and of sidecars count."""
     tally.restarts, tally.last_restart = 0, ""
     for one in status.init_container_statuses:
         if one.name in sidecars:
@@ -142,7 +142,7 @@ def _count_regular(status: PodStatus, sidecars: set[str], tally: _Tally) -> None
 
 
 def ended_word(ended: ContainerStateTerminated) -> str:
-    """Why a container ended, in one word: its reason, else its signal or exit code."""
+    """Return why a container ended, in one word: its reason, else its signal or exit code."""
     if ended.reason:
         return ended.reason
     return f"Signal:{ended.signal}" if ended.signal else f"ExitCode:{ended.exit_code}"
@@ -174,5 +174,5 @@ def _is_true(status: PodStatus, kind: str) -> bool:
 
 
 def in_order(pods: Iterable[Pod]) -> list[Pod]:
-    """By namespace and name, as a table lists them; of two lives of one name the older first."""
+    """Return the pods by namespace and name, as a table lists them; of two pods of one name the older first."""
     return sorted(pods, key=lambda pod: (pod.metadata.namespace, pod.metadata.name, pod.metadata.creation_timestamp))

@@ -1,7 +1,6 @@
-"""The fields of API objects as OpenAPI schemas, for ``kubectl explain``: made of the types that the agent reads.
+"""The fields of API objects as OpenAPI schemas, for ``kubectl explain``: generated from the types that the agent reads.
 
-Names, types and which fields are required are in them. What a field means is not: the API's own reference, which each
-schema names, says it.
+They contain names, types and required fields, but no descriptions: each schema links to the API's reference.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ _KIND: Final = "x-kubernetes-group-version-kind"
 
 
 def schemas(kinds: Iterable[type]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The schema of each kind, and of every object in it, with OpenAPI's name for it. One at a time: together they take
-    a while."""
+    """Yield the schema of each kind, and of every object in it, with OpenAPI's name for it. One at a time, because
+    together they take a while."""
     kinds = tuple(kinds)
     waiting = list(kinds)
     seen = set(kinds)
@@ -47,7 +46,7 @@ def schemas(kinds: Iterable[type]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _objects(annotation: Any) -> Iterator[type]:
-    """The types of objects that a value of this type has in it."""
+    """Yield the types of objects inside a value of this type."""
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         yield annotation
     for one in get_args(annotation):
@@ -66,7 +65,7 @@ def _schema(annotation: Any) -> dict[str, Any]:
         return {"type": "array", "items": _schema(parts[0])}
     if origin is dict:
         return {"type": "object", "additionalProperties": _schema(parts[1])}
-    if origin in (Union, UnionType):  # of several, a quantity, or a number or a name: as a text each is understood
+    if origin in (Union, UnionType):  # unions are quantities, or a number or a name: text covers all of them
         return _schema(parts[0]) if len(parts) == 1 else {"type": "string"}
     return {"type": "object"}
 

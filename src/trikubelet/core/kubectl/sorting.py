@@ -1,6 +1,6 @@
-"""The order of things by a field of each (``--sort-by``), by the rules that kubectl's users know.
+"""Sorts objects by a field (``--sort-by``), by kubectl's rules.
 
-Things without the field come first. Numbers are compared as numbers, quantities (``64Mi``, ``500m``) by their amounts,
+Objects without the field come first. Numbers are compared as numbers, quantities (``64Mi``, ``500m``) by their amounts,
 and other texts in their natural order, in which ``web-2`` comes before ``web-10``. Pure: plain data in, an order out.
 """
 
@@ -24,8 +24,8 @@ _CHUNK: Final = re.compile(r"[0-9]+|[^0-9]+")
 
 
 def in_order_of(path: Path, things: Iterable[T], plain: Callable[[T], Any]) -> list[T]:
-    """The things by what ``path`` leads to in each; ``plain`` makes plain data of one. Things with equal values keep
-    their order. Raises ValueError where none has the field, and where its values have no order."""
+    """Return the objects sorted by the value at ``path``; ``plain`` converts one to plain data. The sort is stable.
+    Raises ValueError if no object has the field, or if its values cannot be compared."""
     valued = [(_value(path, plain(thing)), thing) for thing in things]
     known = [value for value, _ in valued if value is not None]
     if valued and not known:
@@ -37,7 +37,7 @@ def in_order_of(path: Path, things: Iterable[T], plain: Callable[[T], Any]) -> l
 
 
 def _value(path: Path, data: Any) -> Any:
-    """The first value at the path; None where there is none."""
+    """Return the first value at the path; None if there is none."""
     try:
         return next(iter(path.of(data)), None)
     except OutOfBounds:
@@ -45,7 +45,7 @@ def _value(path: Path, data: Any) -> Any:
 
 
 def _key(values: Sequence[Any]) -> Callable[[Any], Any]:
-    """What values of this sort are compared by. Raises ValueError."""
+    """Return the sort key for values of this kind. Raises ValueError."""
     if all(isinstance(value, int | float) for value in values):
         return lambda value: value
     if not all(isinstance(value, str) for value in values):
@@ -59,7 +59,7 @@ def _key(values: Sequence[Any]) -> Callable[[Any], Any]:
 
 
 def _natural(one: str, other: str) -> int:
-    """Negative if ``one`` comes first: digits that stand together are a number."""
+    """Compare two texts; negative if ``one`` comes first. Consecutive digits are a number."""
     for left, right in zip(_CHUNK.findall(one), _CHUNK.findall(other), strict=False):
         if left == right:
             continue
@@ -70,6 +70,6 @@ def _natural(one: str, other: str) -> int:
 
 
 def _as_number(left: str, right: str) -> int:
-    """The same of two numbers of any length, which need not fit into an integer; 0 for equal ones."""
+    """Compare two numbers of any length, which may exceed an integer; 0 for equal ones."""
     left, right = left.lstrip("0"), right.lstrip("0")
     return len(left) - len(right) or (left > right) - (left < right)

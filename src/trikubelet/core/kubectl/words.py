@@ -1,6 +1,6 @@
-"""kubectl's words: what stands where there is nothing to be said, and how long ago something was.
+"""kubectl's placeholders for missing values, and its ages.
 
-Of an age there are at most two units, and the larger it is the coarser:
+An age has at most two units, and gets coarser as it grows:
 
 0s … 119s   2m … 9m59s   10m … 179m   3h … 7h59m   8h … 47h   2d … 7d23h   8d … 729d   2y … 7y364d   8y …
 """
@@ -12,14 +12,14 @@ from typing import Final
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 
 NONE: Final = "<none>"
-"""There is none."""
+"""The value does not exist."""
 UNKNOWN: Final = "<unknown>"
-"""There is one, and nobody said which."""
+"""The value exists but is unknown."""
 _INVALID: Final = "<invalid>"
 
 
 def human_duration(seconds: int) -> str:
-    """A length of time, in whole seconds. One that lies more than a second in the future is ``<invalid>``."""
+    """Return a length of time given in whole seconds. ``<invalid>`` if it is negative by more than a second."""
     if seconds < 0:
         return "0s" if seconds == -1 else _INVALID
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
@@ -47,8 +47,8 @@ def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
 
 
 def since(time: str, now_ns: int) -> str:
-    """The age, now, of something that happened at ``time`` (RFC 3339); ``<unknown>`` when that is empty."""
+    """Return the age of an event at ``time`` (RFC 3339); ``<unknown>`` if that is empty."""
     if not time:
         return UNKNOWN
-    # Towards zero, so that what happened half a second from now is not "in the future".
+    # Towards zero, so that an event half a second from now is not "in the future".
     return human_duration(int((now_ns - parse_rfc3339(time)) / SECOND_NS))

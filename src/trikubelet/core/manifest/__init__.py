@@ -1,8 +1,7 @@
-"""Manifests of static pods: from the text of a file or URL to pods ready to run and the objects they read, and
-everything that is wrong with it.
+"""Manifests of static pods: turns the text of a file or URL into pods ready to run, the objects they read, and faults.
 
-``load.load_manifest`` is the way in. It reads documents, walks their structure (``core.structure``), fills in the API's
-defaults (``defaults``), gives each pod its identity on this node (``static``) and checks it (``validation``).
+``load.load_manifest`` is the entry point. It reads documents, checks their structure (``core.structure``), fills in the
+API's defaults (``defaults``), gives each pod its identity on this node (``static``) and validates it (``validation``).
 ConfigMaps and Secrets are in ``objects``.
 """
 

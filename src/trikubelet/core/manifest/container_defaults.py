@@ -1,6 +1,6 @@
 """The API's defaults of a container: pull policy, ports, probes, hooks, environment, requests.
 
-The same for init, regular and ephemeral containers. Called by ``defaults`` alone.
+They are the same for init, regular and ephemeral containers. Only ``defaults`` calls this.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PROBE_FAILURES = 3
 
 
 def with_container_defaults(container: AnyContainer) -> AnyContainer:
-    """The container as the API server would have stored it."""
+    """Return the container as the API server would have stored it."""
     return replace(
         container,
         image_pull_policy=container.image_pull_policy or default_pull_policy(container.image),
@@ -52,13 +52,13 @@ def with_container_defaults(container: AnyContainer) -> AnyContainer:
 
 
 def with_host_ports(container: Container) -> Container:
-    """In the host's network a container's port is the host's port."""
+    """Set host ports in the host's network, where a container's port is the host's port."""
     ports = tuple(port if port.host_port else replace(port, host_port=port.container_port) for port in container.ports)
     return replace(container, ports=ports)
 
 
 def field_selector(ref: ObjectFieldSelector | None) -> ObjectFieldSelector | None:
-    """A reference to a field of the pod, with its version."""
+    """Return a reference to a field of the pod, with its version."""
     return None if ref is None else replace(ref, api_version=ref.api_version or "v1")
 
 
@@ -79,7 +79,7 @@ def _variable(variable: EnvVar) -> EnvVar:
 
 
 def _resources(resources: ResourceRequirements | None) -> ResourceRequirements | None:
-    """What is limited and not requested is requested in full."""
+    """Set missing requests to the limits."""
     if resources is None:
         return None
     return replace(resources, requests={**resources.limits, **resources.requests})

@@ -1,7 +1,7 @@
-"""What the API server would have filled in: the defaults of a pod that never passed one.
+"""The API server's defaults, for pods that do not pass through one.
 
-Containers are in ``container_defaults``, volumes in ``volume_defaults``. Applying defaults twice changes nothing. A
-fault in a quantity is not this module's: where an amount cannot be read, nothing is derived from it.
+Containers are in ``container_defaults``, volumes in ``volume_defaults``. Applying defaults twice changes nothing.
+Invalid quantities are left alone here, and nothing is derived from them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 
 
 
 def with_defaults(pod: Pod) -> Pod:
-    """The pod as the API server would have stored it."""
+    """Return the pod as the API server would have stored it."""
     spec = pod.spec
     init = tuple(with_container_defaults(container) for container in spec.init_containers)
     regular = tuple(with_container_defaults(container) for container in spec.containers)
@@ -41,14 +41,14 @@ def with_defaults(pod: Pod) -> Pod:
         "dns_policy": spec.dns_policy or "ClusterFirst",
         "scheduler_name": spec.scheduler_name or "default-scheduler",
         "security_context": spec.security_context or k8s.PodSecurityContext(),
-        # Two names of one field; the older is still read by older tools.
+        # Two names of one field; older tools still read the older one.
         "service_account_name": spec.service_account_name or spec.service_account,
         "service_account": spec.service_account_name or spec.service_account,
     }
     if spec.termination_grace_period_seconds is None:
         changes["termination_grace_period_seconds"] = GRACE_SECONDS
     elif spec.termination_grace_period_seconds < 0:
-        changes["termination_grace_period_seconds"] = 1  # what a negative one means to the API server
+        changes["termination_grace_period_seconds"] = 1  # the API server's value for negative ones
     if spec.enable_service_links is None:
         changes["enable_service_links"] = True
     if spec.priority is None and spec.priority_class_name in PRIORITIES:

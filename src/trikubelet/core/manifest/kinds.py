@@ -1,8 +1,7 @@
-"""What else people put where a Pod should be, and what to do about it: workloads, the other objects of a cluster,
-compose files.
+"""Advice about objects that are no Pods: workloads, the other objects of a cluster, compose files.
 
-``load`` asks here about a value that is none of the kinds it takes. The advice is for somebody without a cluster: what
-a control plane would make of the object has to be written out, or done by other means.
+``load`` uses it for a value of an unsupported kind. The advice is for users without a cluster: they must write out the
+objects that a control plane would create, or use other means.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _TEMPLATES: Final[Mapping[str, str]] = {
     "Job": "spec.template",
     "CronJob": "spec.jobTemplate.spec.template",
 }
-"""Where each workload has the pod that it is about."""
+"""The path of the pod template in each workload."""
 
 _NO_IDENTITY: Final = "remove it: a pod of a manifest has no account in a cluster, and needs none"
 _NO_CLAIMS: Final = "remove it, and mount a hostPath in the pod, or an emptyDir for what may be lost"
@@ -49,11 +48,11 @@ _ADVICE: Final[Mapping[str, str]] = {
 }
 _POD: Final = '"apiVersion: v1", "kind: Pod"'
 COMPOSE: Final = "services"
-"""The key of a compose file by which it is known."""
+"""The key that identifies a compose file."""
 
 
 def is_compose_file(value: Mapping[str, object]) -> bool:
-    """Whether the value is what ``docker compose`` reads."""
+    """True if the value is a file for ``docker compose``."""
     return isinstance(value.get(COMPOSE), dict) and not {"kind", "apiVersion"} & value.keys()
 
 
@@ -65,7 +64,7 @@ COMPOSE_REMEDY: Final = (
 
 
 def unsupported_kind(value: Mapping[str, object], kinds: Sequence[str]) -> tuple[str, str]:
-    """What is wrong with the kind of a value, which is none of ``kinds``, and what to do."""
+    """Return why the kind of a value is unsupported, because it is none of ``kinds``, with the remedy."""
     kind = str(value["kind"])
     known = {name.lower(): name for name in (*_TEMPLATES, *_ADVICE)}.get(kind.lower(), "")
     problem = f"Unsupported value: {shown(value['kind'])}: "
@@ -78,7 +77,7 @@ def unsupported_kind(value: Mapping[str, object], kinds: Sequence[str]) -> tuple
 
 
 def _as_a_pod(kind: str, value: Mapping[str, object]) -> str:
-    """How to write a workload as a pod."""
+    """Return how to write a workload as a pod."""
     meta, spec, template = _object(value, "metadata"), _object(value, "spec"), _TEMPLATES[kind]
     name = meta.get("name")
     shown_name = name if isinstance(name, str) and name else "NAME"

@@ -1,8 +1,7 @@
-"""From a manifest's text to static pods and the objects they read: the one function sources and ``trikubelet validate``
-share.
+"""Turns a manifest's text into static pods and the objects they read; sources and ``trikubelet validate`` share it.
 
-A text may hold several documents, and a document a list. Each pod and each object stands or falls alone: a fault leaves
-out its own and nothing else. What a faulty file means for what it gave before is decided in ``core.file_source``.
+A text may hold several documents, and a document a list. Each pod and each object is judged by itself: a fault leaves
+out only its own. ``core.file_source`` decides what a faulty file means for its earlier pods.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ NULL_CHARACTER = "Invalid value: it has a null character (\\0), and no process o
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What the text of ``source`` says: its good pods and objects in order, everything wrong with the others, and where
-    each good one stands, by a pod's full name (``core.names``) or an object's (``core.manifest.objects``).
-    ``is_blank``: there is nothing in the text, or only comments."""
+    """The content of the text of ``source``: its good pods and objects in order, the faults of the others, and the
+    place of each good one, by a pod's full name (``core.names``) or an object's (``core.manifest.objects``).
+    ``is_blank``: the text is empty, or has only comments."""
 
     source: str
     pods: tuple[Pod, ...]
@@ -64,16 +63,16 @@ class Loaded:
 
 
 def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> Loaded:
-    """Everything in a manifest.
+    """Return everything in a manifest.
 
     ``source`` is the file's path or the URL; it is part of the pods' identity and names them in faults. ``node_name``
-    is this node's; ``seen`` is now, in RFC 3339, kept in an annotation and in nothing else. Raises nothing.
+    is this node's; ``seen`` is now, in RFC 3339, and is only kept in an annotation. Raises nothing.
     """
     documents, faults = parse_documents(text, source)
     is_blank = not documents and not faults
     written = text.removeprefix("\ufeff") if isinstance(text, str) else as_text(text)
     if not written.strip():
-        # Not one that is all comments: somebody wrote that, and means it.
+        # A file with only comments is no fault, because its author intended it.
         faults = [Fault(source, None, "", "the file is empty", "remove it if its pods shall go")]
     pods: dict[str, Pod] = {}
     objects: dict[str, ManifestObject] = {}
@@ -106,8 +105,8 @@ def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> 
 
 
 def _parts(document: Document, faults: list[Fault]) -> Iterator[tuple[Origin, str, bool]]:
-    """Where the document's pods and objects are, of what kind each is, and whether it says so: one that does not is
-    only read for its other faults. What keeps a part from being one is added to ``faults``."""
+    """Yield the place of each pod and object of the document, its kind, and True if the kind is given: otherwise the
+    part is only read to find more faults. Faults that disqualify a part are added to ``faults``."""
     whole = Origin(document, document.value)
     kind, wrong = _kind_of(whole, _KINDS)
     faults += wrong
@@ -124,7 +123,7 @@ def _parts(document: Document, faults: list[Fault]) -> Iterator[tuple[Origin, st
         what = "pods" if kind == "PodList" else "pods, ConfigMaps and Secrets"
         faults.append(whole.fault("items", f"Required value: must be a list of {what}"))
         return
-    # Items of a typed list need not repeat what they are.
+    # Items of a typed list need not repeat their type.
     implied: dict[str, object] = {"apiVersion": "v1", "kind": "Pod"} if kind == "PodList" else {}
     for n, item in enumerate(items):
         part = Origin(document, implied | item if isinstance(item, dict) else item, f"items[{n}]")
@@ -135,7 +134,8 @@ def _parts(document: Document, faults: list[Fault]) -> Iterator[tuple[Origin, st
 
 
 def _kind_of(part: Origin, kinds: tuple[str, ...]) -> tuple[str, list[Fault]]:
-    """Which of these kinds a value is, as far as it says so or looks like it, "" for none; and what it does not say."""
+    """Return which of these kinds a value is, as stated or by its look, "" for none; and the faults of the
+    statement."""
     value = part.value
     if not isinstance(value, dict):
         return "", [part.fault("", f"{shown(value)} where a Pod should stand", 'begin with "apiVersion: v1"')]
@@ -148,7 +148,7 @@ def _kind_of(part: Origin, kinds: tuple[str, ...]) -> tuple[str, list[Fault]]:
     if kind is None:
         faults.append(part.fault("kind", "Required value", 'write "kind: Pod"'))
         if not (isinstance(spec, dict) and "containers" in spec):
-            return "", faults  # it may be anything
+            return "", faults  # its kind is unknown
     if version != "v1":
         problem = "Required value" if version is None else f"Unsupported value: {shown(version)}: must be v1"
         faults.append(part.fault("apiVersion", problem, 'write "apiVersion: v1"'))
@@ -156,7 +156,7 @@ def _kind_of(part: Origin, kinds: tuple[str, ...]) -> tuple[str, list[Fault]]:
 
 
 def _pod(part: Origin, node_name: str, seen: str) -> tuple[Pod | None, list[Fault]]:
-    """The pod of a part, or None and everything wrong with it."""
+    """Return the pod of a part, or None and all its faults."""
     pod, faults = _read(part, k8s.Pod, lambda pod: _problems(pod, node_name, part.value))
     if pod is None:
         return None, faults
@@ -164,13 +164,13 @@ def _pod(part: Origin, node_name: str, seen: str) -> tuple[Pod | None, list[Faul
 
 
 def _object(part: Origin, type_: type[ManifestObject]) -> tuple[ManifestObject | None, list[Fault]]:
-    """The object of a part, or None and everything wrong with it."""
+    """Return the object of a part, or None and all its faults."""
     held, faults = _read(part, type_, object_problems)
     return None if held is None else stored(held), faults
 
 
 def _read(part: Origin, type_: type[T], problems: Callable[[T], Problems]) -> tuple[T | None, list[Fault]]:
-    """What a part says, or None and everything wrong with it."""
+    """Return the value of a part, or None and all its faults."""
     whole = part.document
     at = place_of(part.prefix)
     examined = examine(Document(part.value, whole.source, whole.index, written=whole.written, at=at), type_)
@@ -195,7 +195,7 @@ def _read(part: Origin, type_: type[T], problems: Callable[[T], Problems]) -> tu
 
 
 def _shape_problem(type_: type[msgspec.Struct], fault: Fault) -> str:
-    """A number or a word that should have been a string may be a secret all the same."""
+    """Return the problem without the value, because a number or a word that should be a string may be a secret."""
     place = place_of(fault.path)
     if type_ is not k8s.Secret or place[:1] not in (("data",), ("stringData",)):
         return fault.problem
@@ -203,7 +203,7 @@ def _shape_problem(type_: type[msgspec.Struct], fault: Fault) -> str:
 
 
 def _problems(pod: Pod, node_name: str, written: object) -> Problems:
-    """Everything wrong with a pod, which was ``written`` so."""
+    """Yield all problems of a pod whose manifest has the value ``written``."""
     reported = set()
     for problem in pod_problems(with_defaults(pod), node_name):
         reported.add(place_of(problem.path))
@@ -217,18 +217,18 @@ def _problems(pod: Pod, node_name: str, written: object) -> Problems:
 
 
 def _is_echo(problem: Problem, shapeless: set[tuple[str, ...]]) -> bool:
-    """Whether a problem only repeats that something, or what it stands in, has no shape."""
+    """True if a problem only repeats that a value, or an enclosing one, has the wrong shape."""
     place = place_of(problem.path)
     return any(place[:length] in shapeless for length in range(1, len(place) + 1))
 
 
 def _may_be_what_is_missing(place: tuple[str, ...]) -> bool:
-    """Whether what a problem misses may be here, where something has no shape (``volumess:``)."""
+    """True if an unknown field here may be the missing one that a problem is about (``volumess:``)."""
     return place[:1] == ("spec",) and (len(place) == 2 or "volumes" in place[:2])
 
 
 def _is_derived(part: Origin, path: str, wrong: set[str]) -> bool:
-    """Whether a request nobody wrote is complained about: it was derived from a limit, which is ``wrong`` itself."""
+    """True if a problem is about a request that was derived from a limit, which is ``wrong`` itself."""
     above, requests, resource = path.rpartition(".requests[")
     return bool(requests) and f"{above}.limits[{resource}" in wrong and not part.says(path)
 

@@ -1,8 +1,8 @@
-"""ConfigMaps and Secrets that stand in manifests: as they are to be served, what makes one good, and what it is called.
+"""ConfigMaps and Secrets in manifests: their defaults, their validation and their names.
 
 They are written next to the static pods that read them (``configMap``, ``secret``, ``configMapKeyRef``, …), in the same
-files or in others, and are what the API server would have stored: in a namespace, with ``stringData`` merged into
-``data``. The rules are the API's (upstream: ValidateConfigMap, ValidateSecret).
+files or in others. They are returned as the API server would have stored them: in a namespace, with ``stringData``
+merged into ``data``. The rules are the API's (upstream: ValidateConfigMap, ValidateSecret).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ManifestObject = k8s.ConfigMap | k8s.Secret
 TYPES: Final[Mapping[str, type[ManifestObject]]] = {"ConfigMap": k8s.ConfigMap, "Secret": k8s.Secret}
 BYTES_MAX: Final = 1024 * 1024
-"""Of all values of one object (as the API has it)."""
+"""The API's limit for all values of one object."""
 
 _NEEDED: Final = {
     "kubernetes.io/dockercfg": (".dockercfg",),
@@ -34,20 +34,20 @@ _NEEDED: Final = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
-"""Keys without which a Secret of that type is of no use."""
+"""Keys without which a Secret of that type is useless."""
 _JSON: Final = (".dockercfg", ".dockerconfigjson")
 _EITHER: Final = {"kubernetes.io/basic-auth": ("username", "password")}
 _OF_THE_API: Final = "kubernetes.io/service-account-token"
 
 
 def object_name(held: ManifestObject) -> str:
-    """What an object is known by on this node: ``ConfigMap default/settings``. No pod's full name has a space in it."""
+    """Return an object's name on this node: ``ConfigMap default/settings``. No pod's full name has a space in it."""
     kind = "ConfigMap" if isinstance(held, k8s.ConfigMap) else "Secret"
     return f"{kind} {held.metadata.namespace or 'default'}/{held.metadata.name}"
 
 
 def stored(held: ManifestObject) -> ManifestObject:
-    """A good object as the API server would have stored it."""
+    """Return a valid object as the API server would have stored it."""
     kind = "ConfigMap" if isinstance(held, k8s.ConfigMap) else "Secret"
     meta = replace(held.metadata, namespace=held.metadata.namespace or "default")
     if isinstance(held, k8s.ConfigMap):
@@ -65,7 +65,7 @@ def stored(held: ManifestObject) -> ManifestObject:
 
 
 def object_problems(held: ManifestObject) -> Problems:
-    """Everything in the object that the API would refuse."""
+    """Yield all problems for which the API would reject the object."""
     yield from object_metadata_problems(held.metadata)
     if isinstance(held, k8s.ConfigMap):
         yield from _keys("data", held.data)
@@ -113,7 +113,7 @@ def _size(path: str, values: Iterable[str | bytes]) -> Problems:
 
 
 def _of_type(held: k8s.Secret) -> Problems:
-    """What certain types of Secrets must have."""
+    """Yield the problems of missing or invalid keys of typed Secrets."""
     given = {**dict.fromkeys(held.data), **dict.fromkeys(held.string_data)}
     for key in _NEEDED.get(held.type, ()):
         if key not in given:
@@ -131,7 +131,7 @@ def _of_type(held: k8s.Secret) -> Problems:
 def _is_json(held: k8s.Secret, key: str) -> bool:
     text = held.string_data[key].encode() if key in held.string_data else _decoded(held.data[key])
     try:
-        msgspec.json.decode(text or b"{}")  # what is no base64 is reported already
-    except (ValueError, RecursionError):  # of no UTF-8, or without end, are not DecodeErrors
+        msgspec.json.decode(text or b"{}")  # invalid base64 was reported already
+    except (ValueError, RecursionError):  # invalid UTF-8 and endless nesting are not DecodeErrors
         return False
     return True

@@ -1,8 +1,8 @@
-"""The requests of a pod as a whole, derived where the pod itself has limits.
+"""The requests of a pod as a whole, derived if the pod itself has limits.
 
-What containers ask for together becomes the pod's request; where no container asks, the pod's limit does (upstream:
-KEP-2837, pod-level resources). Together means: regular containers and sidecars at the same time, or the largest init
-container beside the sidecars started before it, whichever is more.
+The sum of the containers' requests becomes the pod's request; without any the pod's limit does (upstream: KEP-2837,
+pod-level resources). The sum is that of regular containers and sidecars, or the peak of an init container with the
+sidecars before it, whichever is more.
 """
 
 from __future__ import annotations
@@ -24,37 +24,38 @@ _POD_LEVEL = ("cpu", "memory")
 
 
 def with_pod_requests(spec: PodSpec) -> PodSpec:
-    """The spec, with ``resources.requests`` filled in where it has ``resources.limits``."""
+    """Return the spec, with ``resources.requests`` filled in if it has ``resources.limits``."""
     own = spec.resources
     if own is None or not own.limits:
         return spec
     try:
         asked = {name: together(spec, name) for name in _POD_LEVEL if _is_stated(spec, name)}
     except ValueError:
-        return spec  # an amount that is none; the validation says which
+        return spec  # an invalid amount; the validation reports it
     requests: dict[str, Quantity] = {name: _written(name, amount) for name, amount in asked.items()}
     limits = {name: amount for name, amount in own.limits.items() if is_pod_level(name)}
     return replace(spec, resources=replace(own, requests={**limits, **requests, **own.requests}))
 
 
 def is_pod_level(resource: str) -> bool:
-    """Whether a pod as a whole may have this resource."""
+    """True if a pod as a whole may have this resource."""
     return resource in _POD_LEVEL or resource.startswith(_HUGE_PAGES)
 
 
 def is_derived_from_containers(resource: str) -> bool:
-    """Whether the pod's request, where none is written, is what its containers ask for, and only else the limit."""
+    """True if the pod's missing request is the sum of its containers' requests, and the limit only if there are
+    none."""
     return resource in _POD_LEVEL
 
 
 def _is_stated(spec: PodSpec, resource: str) -> bool:
-    """Whether a container asks for it, be it for nothing of it."""
+    """True if a container states a request for it, even of zero."""
     containers = (*spec.init_containers, *spec.containers)
     return any(resource in one.resources.requests for one in containers if one.resources)
 
 
 def together(spec: PodSpec, resource: str) -> Fraction:
-    """What the containers ask for of a resource. Raises ValueError for an amount that is none."""
+    """Return the sum of the containers' requests for a resource. Raises ValueError for an invalid amount."""
     sidecars = most = Fraction(0)
     for container in spec.init_containers:
         amount = _request(container, resource)
@@ -75,7 +76,7 @@ def _request(container: Container, resource: str) -> Fraction:
 
 
 def _written(resource: str, amount: Fraction) -> str:
-    """The amount, exact: whole bytes and millicores when it is whole in them."""
+    """Return the exact amount, in whole bytes or millicores if possible."""
     if resource == "cpu" or amount.denominator != 1:
         return quantity.canonical(f"{amount * 10**9}n")
     return quantity.canonical(f"{amount}")

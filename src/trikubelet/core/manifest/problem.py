@@ -1,7 +1,7 @@
-"""A problem: one thing a validation has against one field, before it is known in which line of which file it stands.
+"""A problem: one objection of a validation to one field, before its line in a file is known.
 
-The validations are generators of problems; ``load`` turns each into a fault. The sentences begin as Kubernetes' own
-field errors begin (Required value, Invalid value, …), so that people and tools recognise them.
+The validations are generators of problems; ``load`` turns each into a fault. The sentences begin like Kubernetes' own
+field errors (Required value, Invalid value, …), so that users and tools recognise them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ NOT_FOUND = "Not found"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """``path`` is the field's, ``text`` what is wrong, ``remedy`` what to do where the text does not say it."""
+    """One problem. ``path``: the field's; ``text``: the fault; ``remedy``: what to do, if the text does not imply
+    it."""
 
     path: str
     text: str
@@ -33,27 +34,27 @@ Problems = Iterator[Problem]
 
 
 def required(path: str, detail: str = "") -> Problem:
-    """Something must be there and is not."""
+    """Return the problem of a missing value."""
     return Problem(path, f"Required value: {detail}" if detail else "Required value")
 
 
 def invalid(path: str, value: object, detail: str, remedy: str = "") -> Problem:
-    """A value that cannot be, and what it must be."""
+    """Return the problem of an invalid value, with what it must be."""
     return Problem(path, f"Invalid value: {shown(value)}: {detail}", remedy)
 
 
 def too_long(path: str, chars_max: int, unit: str = "characters") -> Problem:
-    """A text of more than ``chars_max``."""
+    """Return the problem of a text of more than ``chars_max``."""
     return Problem(path, f"Too long: must be no more than {chars_max} {unit}")
 
 
 def too_many(path: str, items_max: int) -> Problem:
-    """A list of more than ``items_max``."""
+    """Return the problem of a list of more than ``items_max``."""
     return Problem(path, f"Too many: must not have more than {items_max}")
 
 
 def unsupported(path: str, value: str, supported: Iterable[str]) -> Problem:
-    """A value that is none of the possible ones."""
+    """Return the problem of a value that is none of the supported ones."""
     words = tuple(supported)
     return Problem(
         path, f"Unsupported value: {shown(value)}: must be one of {', '.join(map(shown, words))}", nearest(value, words)
@@ -61,22 +62,22 @@ def unsupported(path: str, value: str, supported: Iterable[str]) -> Problem:
 
 
 def duplicate(path: str, value: object) -> Problem:
-    """The second of two that must differ."""
+    """Return the problem of the second of two values that must differ."""
     return Problem(path, f"Duplicate value: {shown(value)}")
 
 
 def not_found(path: str, name: str, known: Iterable[str], detail: str, remedy: str) -> Problem:
-    """A name that should stand somewhere else too; ``remedy`` where none of the known ones is near."""
+    """Return the problem of a name that must exist elsewhere; ``remedy`` if no known name is similar."""
     return Problem(path, f"{NOT_FOUND}: {shown(name)}: {detail}", nearest(name, known) or remedy)
 
 
 def forbidden(path: str, detail: str, remedy: str = "") -> Problem:
-    """Something that may not be here at all."""
+    """Return the problem of a value that must not be here at all."""
     return Problem(path, f"Forbidden: {detail}", remedy)
 
 
 def named(path: str, value: str, problem: str) -> Problems:
-    """The verdict of a rule of ``model.names`` on a value that must be there."""
+    """Yield the problem that a rule of ``model.names`` found in a required value."""
     if not value:
         yield required(path)
     elif problem:
@@ -84,19 +85,19 @@ def named(path: str, value: str, problem: str) -> Problems:
 
 
 def one_of(path: str, value: str, supported: Iterable[str]) -> Problems:
-    """A value, where there is one, must be one of these."""
+    """Yield a problem if a value is set and is none of these."""
     words = tuple(supported)
     if value and value not in words:
         yield unsupported(path, value, words)
 
 
 def not_negative(path: str, value: int | None) -> Problems:
-    """A number, where there is one, must be 0 or more."""
+    """Yield a problem if a number is set and below 0."""
     if value is not None and value < 0:
         yield invalid(path, value, "must be 0 or more")
 
 
 def positive(path: str, value: int | None) -> Problems:
-    """A number, where there is one, must be 1 or more."""
+    """Yield a problem if a number is set and below 1."""
     if value is not None and value < 1:
         yield invalid(path, value, "must be 1 or more")

@@ -1,8 +1,8 @@
-"""The identity of a static pod on its node, what such a pod may not refer to, and what nobody could start it with.
+"""The identity of a static pod on its node, its forbidden references, and its unusable values.
 
-A static pod has no API server to name it. Its UID is a hash of what the manifest says and where it was found, so that
-the same file gives the same pod after a restart and a changed file gives another one (upstream: config/common.go). The
-hash is taken before defaults are filled in: a newer agent with another default does not restart every static pod.
+A static pod has no API server to name it. Its UID is a hash of the manifest's content and place, so that the same file
+gives the same pod after a restart and a changed file gives another one (upstream: config/common.go). The hash is taken
+before defaults are filled in, so that a newer agent with other defaults does not restart every static pod.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _STAY = k8s.Toleration(operator="Exists", effect="NoExecute")
 
 
 def is_url(source: str) -> bool:
-    """Whether a source is a URL; otherwise it is a file's path."""
+    """True if a source is a URL; otherwise it is a file's path."""
     return source.startswith(("http://", "https://"))
 
 
 def static_pod(pod: Pod, source: str, node_name: str, seen: str) -> Pod:
-    """The pod of a manifest from ``source`` as it is on the node. ``seen`` is when it was read, in RFC 3339.
+    """Return the pod of a manifest from ``source`` as it is on the node. ``seen``: when it was read, in RFC 3339.
 
-    A UID in the manifest is kept. Whatever the manifest says of the pod's status is not, nor that somebody deleted it:
-    ``kubectl get -o yaml`` writes both, and an API server drops both from what is created.
+    A UID in the manifest is kept. The status and the deletion timestamp are dropped: ``kubectl get -o yaml`` writes
+    both, and API servers drop both when they create an object.
     """
     meta = pod.metadata
     annotations = {key: value for key, value in meta.annotations.items() if key not in LOCAL_ANNOTATIONS}
@@ -52,7 +52,7 @@ def static_pod(pod: Pod, source: str, node_name: str, seen: str) -> Pod:
     )
     spec = replace(pod.spec, node_name=node_name)
     if not is_url(source):
-        # Files on the node are the node's own will: no taint drives them out.
+        # The operator of the node placed the file: no taint drives its pods out.
         others = tuple(one for one in spec.tolerations if not _same_target(one, _STAY))
         spec = replace(spec, tolerations=(*others, _STAY))
     status = k8s.PodStatus(phase="Pending")
@@ -65,15 +65,16 @@ def _same_target(a: k8s.Toleration, b: k8s.Toleration) -> bool:
 
 def _uid(pod: Pod, source: str, node_name: str) -> str:
     said = msgspec.json.encode({"metadata": pod.metadata, "spec": pod.spec}, order="sorted")
-    # A file's name is bytes, as upstream hashes it; those that are no UTF-8 are surrogates here.
+    # A file's name is bytes, as upstream hashes it; bytes that are not UTF-8 are surrogates here.
     where = f"url:{source}" if is_url(source) else f"host:{node_name}file:{source}"
     return f"{fnv1a_128(said + where.encode(errors='surrogateescape')):032x}"
 
 
 def api_references(pod: Pod) -> list[str]:
-    """The field paths of everything in the pod that only an API server has: service accounts, trust bundles, claims.
-    Without one such a pod could never start; with one, a file on a node would reach for objects nobody granted it
-    (upstream: PreventStaticPodAPIReferences, with ConfigMaps and Secrets among them, which manifests bring here)."""
+    """Return the field paths of everything in the pod that only an API server has: service accounts, trust bundles,
+    claims. Without one such a pod could never start; with one, a file on a node would get access that was not granted
+    to it (upstream: PreventStaticPodAPIReferences, which also forbids ConfigMaps and Secrets; here manifests may define
+    those)."""
     spec = pod.spec
     paths = [f"spec.{field}" for field in ("serviceAccountName", "serviceAccount") if _of_account(spec, field)][:1]
     paths += [f"spec.resourceClaims[{n}]" for n in range(len(spec.resource_claims))]
@@ -83,8 +84,8 @@ def api_references(pod: Pod) -> list[str]:
 
 
 def null_characters(value: object, path: str) -> Iterator[str]:
-    """The field paths of the texts in ``value``, which stands at ``path``, that have a null character. No process and
-    no file can be given one, for every text of the kernel's ends there: the pod would wait for ever."""
+    """Yield the field paths of the texts in ``value``, which is at ``path``, that have a null character. The kernel's
+    texts end there, so no process and no file can be given one: the pod would wait forever."""
     if isinstance(value, str) and "\0" in value:
         yield path
     elif isinstance(value, list):
@@ -121,7 +122,7 @@ _DRIVERS = {"azureFile": "azure_file", "flexVolume": "flex_volume", "scaleIO": "
 
 
 def _secret_of_driver(volume: Volume, field: str) -> bool:
-    """Whether a driver's volume needs a Secret."""
+    """True if a driver's volume needs a Secret."""
     source = getattr(volume, _DRIVERS.get(field, field))
     if source is None:
         return False

@@ -1,9 +1,8 @@
-"""What may change in a pod that exists: the rules of the API for a manifest that was edited and gives the UID itself.
+"""The API's rules for changes of a pod: they apply to an edited manifest that gives the UID itself.
 
-Without one the edited manifest is another pod, since the UID is made of what it says (``static``). With one it is the
-same pod, whose sandbox and containers are there already, and most of it can only be had by recreating them.
-``core.file_source`` asks, of one file's pods and of those that moved between files, and keeps the pod that it has.
-(upstream: ValidatePodUpdate)
+Without a UID the edited manifest is another pod, since the UID is a hash of its content (``static``). With one it is
+the same pod, whose sandbox and containers exist already, and most changes need new ones. ``core.file_source`` checks
+the pods of one file and those that moved between files, and keeps the pod that it has. (upstream: ValidatePodUpdate)
 """
 
 from __future__ import annotations
@@ -25,8 +24,9 @@ _LISTS: Final = ("initContainers", "containers")
 
 
 def unchangeable(before: Pod, now: Pod) -> tuple[str, ...]:
-    """The paths of the fields that differ between two states of one pod and may not: all of the spec but images, a
-    deadline that comes or comes closer, and tolerations that are added or get another time; and who it is."""
+    """Return the paths of the fields that differ between two states of one pod but may not. The spec may only change in
+    images, tolerations that are added or get another time, and a deadline that is added or shortened. The identity may
+    not change."""
     return (*_changed(before.metadata, now.metadata, "metadata", ("name", "namespace")), *_of_spec(before, now))
 
 

@@ -1,5 +1,5 @@
-"""The API's defaults of a volume: file modes, types, and an empty directory where nothing was said. Called by
-``defaults`` alone."""
+"""The API's defaults of a volume: file modes, types, and an empty directory if no source is given. Only ``defaults``
+calls this."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOKEN_SECONDS = 3600
 
 
 def with_volume_defaults(volume: Volume) -> Volume:
-    """The volume as the API server would have stored it."""
+    """Return the volume as the API server would have stored it."""
     kinds = [name for name in volume.__struct_fields__ if name != "name" and getattr(volume, name) is not None]
     if not kinds:
         return replace(volume, empty_dir=k8s.EmptyDirVolumeSource())
@@ -86,4 +86,4 @@ _DEFAULTS: dict[str, Callable[..., object]] = {
     "iscsi": _iscsi,
     "ephemeral": _ephemeral,
 }
-"""A hostPath without a type has the empty type already; the remaining kinds are mounted by drivers of their own."""
+"""A hostPath without a type has the empty type already; drivers of their own mount the remaining kinds."""

@@ -1,7 +1,7 @@
-"""What a node says of itself to the cluster: its object, its status, and what to send when either changed.
+"""A node's object and status for the cluster, and the requests to send when they change.
 
     report (machine, runtime, images, problem) ─► status.build ─► patch.status_patch ─► PATCH nodes/<name>/status
-                                               └► registration ─► POST nodes, or a patch of the node that is there
+                                               └► registration ─► POST nodes, or a patch of an existing node
 
 Pure; the tasks that gather a report and send the result are in ``node``.
 """

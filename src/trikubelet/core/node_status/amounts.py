@@ -1,7 +1,7 @@
-"""How much of everything a node has, and how much of that is for pods.
+"""The capacity of a node, and the part of it that is allocatable to pods.
 
 Amounts are whole numbers: millicores under ``cpu``, bytes, or pieces (pods, huge pages as bytes). ``shown`` writes them
-as the API has them. What is reserved for the system and the agent, and what eviction keeps free, is not for pods.
+in the API's notation. Reservations for the system and the agent, and hard eviction thresholds, are not allocatable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
 PROCESSES: Final = "pid"
-"""As reservations name it; it is no resource of the node's status."""
+"""The name in reservations; it is no resource of the node's status."""
 HUGE_PAGES: Final = "hugepages-"
 
 # The eviction signal that keeps some of a resource free.
@@ -33,14 +33,15 @@ _KEPT_FREE: Final = {MEMORY: "memory.available", EPHEMERAL_STORAGE: "nodefs.avai
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """What is not for pods: amounts per resource (system and agent), and eviction's hard thresholds per signal."""
+    """The part that is not for pods: amounts per resource (system and agent), and eviction's hard thresholds per
+    signal."""
 
     amounts: tuple[Mapping[str, str], ...] = ()
     thresholds: Mapping[str, str] = field(default_factory=dict)
 
 
 def capacity(reading: NodeReading, pods_max: int, pods_per_core: int = 0) -> dict[str, int]:
-    """What the machine has. ``pods_per_core`` 0 sets no limit of its own."""
+    """Return the machine's capacity. ``pods_per_core`` 0 sets no limit of its own."""
     pods = min(pods_max, pods_per_core * reading.cpus) if pods_per_core else pods_max
     amounts = {CPU: reading.cpus * 1000, MEMORY: reading.memory_bytes, PODS: pods}
     if reading.disk_bytes:
@@ -51,7 +52,7 @@ def capacity(reading: NodeReading, pods_max: int, pods_per_core: int = 0) -> dic
 
 
 def allocatable(amounts: Mapping[str, int], reserved: Reserved) -> dict[str, int]:
-    """What of a capacity is for pods, never less than nothing. Huge pages are memory no pod can have as memory."""
+    """Return the allocatable part of a capacity, never negative. Huge pages cannot be used as ordinary memory."""
     huge = sum(amount for name, amount in amounts.items() if name.startswith(HUGE_PAGES))
     return {
         name: max(0, amount - _set_aside(name, amount, reserved) - (huge if name == MEMORY else 0))
@@ -60,8 +61,8 @@ def allocatable(amounts: Mapping[str, int], reserved: Reserved) -> dict[str, int
 
 
 def shared_limit(amounts: Mapping[str, int], processes_max: int, reserved: Reserved) -> dict[str, int]:
-    """The limit of all pods together: the capacity, and the number of processes, without the reserved amounts. Like
-    upstream, the memory of huge pages is included, because the kernel limits it apart."""
+    """Return the limit of all pods together: the capacity, and the number of processes, without the reserved amounts.
+    Like upstream, the memory of huge pages is included, because the kernel limits it separately."""
     everything = {**amounts, PROCESSES: processes_max} if processes_max else amounts
     return {name: max(0, amount - _set_aside(name, amount, reserved)) for name, amount in everything.items()}
 
@@ -73,7 +74,7 @@ def _set_aside(name: str, amount: int, reserved: Reserved) -> int:
 
 
 def _threshold(text: str, amount: int) -> int:
-    """A quantity, or a share of what there is; 0 % and 100 % switch a threshold off."""
+    """Return the amount of a quantity, or of a share of the capacity; 0 % and 100 % disable a threshold."""
     if not text.endswith("%"):
         return quantity.whole(text)
     share = Fraction(text.removesuffix("%")) / 100
@@ -81,12 +82,12 @@ def _threshold(text: str, amount: int) -> int:
 
 
 def huge_pages_name(size_bytes: int) -> str:
-    """``hugepages-2Mi``."""
+    """Return a resource's name, like ``hugepages-2Mi``."""
     return HUGE_PAGES + quantity.canonical(f"{size_bytes // 1024}Ki")
 
 
 def shown(amounts: Mapping[str, int]) -> dict[str, Quantity]:
-    """Amounts as the API writes quantities."""
+    """Return amounts in the API's notation of quantities."""
     return {name: _shown(name, amount) for name, amount in amounts.items()}
 
 

@@ -1,7 +1,7 @@
-"""The conditions of a node that its kubelet owns: three pressures and Ready, in upstream's reasons and messages.
+"""The conditions of a node that its kubelet owns: three pressures and Ready, with upstream's reasons and messages.
 
-A condition that did not change its status keeps its transition time; conditions of others (network plugins, problem
-detectors) stay as they are. Every time the conditions are computed is a heartbeat.
+A condition whose status did not change keeps its transition time; conditions of others (network plugins, problem
+detectors) are kept unchanged. Each computation is a heartbeat.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PRESSURES: Final = {
     ),
 }
 
-# Type and status → the reason of the node's event about it, where upstream records one.
+# Type and status → the reason of the node's event, where upstream records one.
 _EVENTS: Final = {
     ("MemoryPressure", "False"): "NodeHasSufficientMemory",
     ("MemoryPressure", "True"): "NodeHasInsufficientMemory",
@@ -50,7 +50,7 @@ _EVENTS: Final = {
 def conditions(
     pressures: Pressures, problems: Sequence[str], before: Iterable[k8s.NodeCondition], now: str
 ) -> tuple[k8s.NodeCondition, ...]:
-    """The conditions of others as they were, then ours; Ready last, as upstream has it."""
+    """Return the conditions of others unchanged, then the agent's; Ready last, like upstream."""
     earlier = {condition.type: condition for condition in before}
     found = [
         ("MemoryPressure", pressures.memory, *_PRESSURES["MemoryPressure"][pressures.memory]),
@@ -90,7 +90,7 @@ def _condition(
 
 
 def event_reasons(before: Iterable[k8s.NodeCondition], after: Iterable[k8s.NodeCondition]) -> tuple[str, ...]:
-    """Reasons of the node events due because a condition of ours has another status than before."""
+    """Return the reasons of the node events that are due because a condition of the agent's changed its status."""
     earlier = {condition.type: condition.status for condition in before}
     return tuple(
         _EVENTS[condition.type, condition.status]

@@ -1,8 +1,7 @@
-"""What a cluster's API server has of a node's CSI drivers: the CSINode object, an annotation and topology labels of the
-node.
+"""A node's CSI drivers in the API server: the CSINode object, an annotation and topology labels of the node.
 
-Drivers that are registered are put in, and those that were and are not are taken out. What an earlier agent published
-stays until one of both is known: a driver that has not come up yet is not one that was removed.
+Registered drivers are added, and drivers that were unregistered are removed. An earlier agent's drivers stay until one
+of both is known: a driver that has not registered yet was not removed.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
     from trikubelet.model.csi import DriverInfo
 
 NODE_IDS: Final = "csi.volume.kubernetes.io/nodeid"
-"""The node's annotation with its names by driver."""
+"""The annotation with the node's ids by driver."""
 
 
 def csi_node(
     there: k8s.CSINode | None, node: k8s.Node, drivers: Mapping[str, DriverInfo], gone: Collection[str]
 ) -> Iterator[k8s.CSINode]:
-    """The objects to write, one after another; none where all is published. An entry of a driver cannot be changed but
-    for how many volumes fit: it is taken out first."""
+    """Yield the objects to write, one after another; none if all is published. Only the number of volumes can be
+    changed in a driver's entry; for other changes the entry is removed first."""
     before = there.spec.drivers if there is not None else ()
     wanted = {name: _entry(name, info) for name, info in drivers.items()}
     kept = [one for one in before if one.name not in gone and one.name not in wanted]
@@ -54,8 +53,8 @@ def csi_node(
 
 
 def node_patch(node: k8s.Node, drivers: Mapping[str, DriverInfo], gone: Collection[str]) -> Mapping[str, object] | None:
-    """The merge patch for the node, None where it needs none. A label that is there with another value is another
-    driver's, or an administrator's, and stays (upstream refuses the driver then)."""
+    """Return the merge patch for the node; None if it needs none. An existing label with another value belongs to
+    another driver or to an administrator, and stays (upstream rejects the driver then)."""
     before = _ids(node)
     after = {name: id_ for name, id_ in before.items() if name not in gone}
     after |= {name: info.node_id for name, info in drivers.items()}
@@ -75,7 +74,7 @@ def node_patch(node: k8s.Node, drivers: Mapping[str, DriverInfo], gone: Collecti
 
 
 def _ids(node: k8s.Node) -> dict[str, str]:
-    """What the annotation says; nothing where nobody can read it."""
+    """Return the ids in the annotation; empty if it is unreadable."""
     try:
         found = msgspec.json.decode(node.metadata.annotations.get(NODE_IDS, "{}"), type=dict[str, str])
     except msgspec.DecodeError:

@@ -1,9 +1,9 @@
-"""Which labels a node may give itself.
+"""The labels that a node may give itself.
 
 The names below ``kubernetes.io`` and ``k8s.io`` belong to the project: schedulers and policies trust them, so a node
-that could choose them freely could draw pods to itself. The API server's admission of nodes refuses them with the whole
-node object; here they are found before anything runs. As upstream has it, the roles (``node-role.kubernetes.io``) are
-not for nodes either: whoever runs the cluster gives them.
+that could choose them freely could attract pods. The API server's admission of nodes rejects the whole node object
+because of them; here they are found before anything runs. Like upstream, nodes may not give themselves roles
+(``node-role.kubernetes.io``); the cluster's operator assigns them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 RESERVED: Final = ("kubernetes.io", "k8s.io")
 OPEN: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
-"""Domains among the reserved whose every name, and that of every domain below them, is a node's own."""
+"""Reserved domains in which a node may use any name, and in all their subdomains."""
 
 ALLOWED: Final = frozenset(
     {
@@ -33,8 +33,8 @@ ALLOWED: Final = frozenset(
         "topology.kubernetes.io/zone",
     }
 )
-"""Upstream's list of labels of the node API that a node knows of itself (``node.kubernetes.io/instance-type`` is one
-more, in an open domain)."""
+"""Upstream's list of labels of the node API that a node may set (``node.kubernetes.io/instance-type`` is one more, in
+an open domain)."""
 
 REMEDY: Final = (
     f"a node may give itself labels of other domains, those of {' and '.join(OPEN)}, "
@@ -43,7 +43,7 @@ REMEDY: Final = (
 
 
 def label_faults(labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """What is wrong with the labels a node is to give itself, and what to do about it, "" where that is plain."""
+    """Yield the faults of the labels that a node gives itself, each with the remedy, "" if it is obvious."""
     for name, value in labels.items():
         if problem := qualified_name_problem(name):
             yield f"{name!r} {problem}", ""
@@ -59,5 +59,5 @@ def _is_for_nodes(name: str) -> bool:
 
 
 def _is_in(domain: str, roots: tuple[str, ...]) -> bool:
-    """Whether a domain is one of these or below it."""
+    """True if a domain is one of these or below it."""
     return any(f".{domain}".endswith(f".{root}") for root in roots)

@@ -1,7 +1,7 @@
-"""The difference of two node statuses as a strategic merge patch: only what the agent owns, and only what differs.
+"""The difference of two node statuses as a strategic merge patch: only changes, and only of fields the agent owns.
 
 Strategic merging has two traps. Addresses merge by type, and a node may have two of a type, so their list is sent with
-an order to replace it whole. Maps merge by key, so a resource that is gone must be named with null.
+a directive to replace it. Maps merge by key, so a removed resource must be named with null.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from trikubelet.model import k8s
 
 _WHOLE = ("nodeInfo", "images", "volumesInUse", "daemonEndpoints", "runtimeHandlers", "features", "declaredFeatures")
-"""Members sent as they are: lists the server replaces, and objects whose members are always all there."""
+"""Members sent whole: lists that the server replaces, and objects whose members are always complete."""
 
 
 def differs(before: k8s.NodeStatus, after: k8s.NodeStatus) -> bool:
-    """Whether anything but the time of the heartbeat is new."""
+    """True if anything but the time of the heartbeat differs."""
     return _compared(before) != _compared(after)
 
 
 def status_patch(before: k8s.NodeStatus, after: k8s.NodeStatus) -> Mapping[str, object]:
-    """The body of the patch that turns one into the other. Our conditions are always in it: they are the heartbeat."""
+    """Return the patch that turns one into the other. It always has the agent's conditions, which are the heartbeat."""
     old, new = msgspec.to_builtins(before), msgspec.to_builtins(after)
     status: dict[str, object] = {
         "conditions": [condition for condition in new["conditions"] if condition["type"] in OWNED]

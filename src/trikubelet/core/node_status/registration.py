@@ -1,7 +1,7 @@
-"""The node object an agent registers, and what it mends of one that is already there.
+"""The node object that an agent registers, and its changes to an existing one.
 
-Labels and taints an operator asked for belong to a node that is made; on a node that is there they are others' to
-change, as upstream has it, and only the labels that say what the machine is are brought up to date.
+The operator's labels and taints are set only when the node is created; later they may be changed by others, like
+upstream. On an existing node only the labels that describe the machine are updated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNINITIALIZED: Final = k8s.Taint(
     key="node.cloudprovider.kubernetes.io/uninitialized", value="true", effect="NoSchedule"
 )
 
-# Brought up to date on a node that is there, as upstream does.
+# Updated on an existing node, like upstream.
 _MACHINE_LABELS: Final = (
     "kubernetes.io/hostname",
     "kubernetes.io/os",
@@ -39,8 +39,8 @@ _MACHINE_LABELS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who the node is to the cluster. ``provided_ips`` are those of ``--node-ip``, for an external cloud provider to
-    choose by."""
+    """The node's identity in the cluster. ``provided_ips``: those of ``--node-ip``, from which an external cloud
+    provider chooses."""
 
     name: str
     hostname: str
@@ -53,7 +53,7 @@ class Identity:
     controller_attaches: bool = True
 
     def all_labels(self) -> dict[str, str]:
-        """What the machine is, and over it what the operator says."""
+        """Return the labels of the machine, overridden by the operator's."""
         machine = {"kubernetes.io/hostname": self.hostname}
         for prefix in ("", "beta."):
             machine[f"{prefix}kubernetes.io/os"] = "linux"
@@ -61,7 +61,7 @@ class Identity:
         return machine | dict(self.labels)
 
     def annotations(self) -> dict[str, str]:
-        """What controllers must know of this node."""
+        """Return the annotations that controllers need."""
         found = {ATTACH_DETACH: "true"} if self.controller_attaches else {}
         if self.external_cloud and self.provided_ips:
             found[NODE_IP] = ",".join(self.provided_ips)
@@ -69,7 +69,7 @@ class Identity:
 
 
 def new_node(identity: Identity, status: k8s.NodeStatus) -> k8s.Node:
-    """The object to register."""
+    """Return the object to register."""
     taints = list(identity.taints)
     if identity.external_cloud and not any(_same_place(taint, UNINITIALIZED) for taint in taints):
         taints.append(UNINITIALIZED)
@@ -83,12 +83,12 @@ def new_node(identity: Identity, status: k8s.NodeStatus) -> k8s.Node:
 
 
 def self_described(identity: Identity) -> k8s.Node:
-    """The node as long as no cluster has said anything of it, for pods that ask where they are. It has no status."""
+    """Return the node before a cluster has described it, for pods that read its fields. It has no status."""
     return k8s.Node(metadata=k8s.ObjectMeta(name=identity.name, labels=identity.all_labels()))
 
 
 def reconciliation(identity: Identity, there: k8s.Node) -> Mapping[str, object] | None:
-    """The strategic merge patch for a node that is there, or None when nothing of it is ours to mend."""
+    """Return the strategic merge patch for an existing node; None if the agent has nothing to change."""
     labels, annotations = there.metadata.labels, there.metadata.annotations
     wanted = identity.all_labels()
     changed_labels = {
@@ -108,8 +108,8 @@ def reconciliation(identity: Identity, there: k8s.Node) -> Mapping[str, object] 
 
 
 def emptied(there: k8s.NodeStatus) -> Mapping[str, object] | None:
-    """The strategic merge patch for the status of a node that is taken up, or None when it needs none: what devices
-    were advertised by an earlier agent nobody vouches for, until they are advertised again (upstream-behaviour.md
+    """Return the strategic merge patch for the status of an existing node that the agent adopts; None if it needs none:
+    devices that an earlier agent advertised count as 0 until they are advertised again (upstream-behaviour.md
     §1.17)."""
     changes = {
         member: dict.fromkeys(names, "0")

@@ -1,4 +1,4 @@
-"""Everything a node knows of itself at one moment: what the status is built from."""
+"""A node's report on itself at one moment, from which its status is built."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pressures:
-    """What the node is short of, as eviction sees it."""
+    """The shortages of the node, from eviction."""
 
     memory: bool = False
     disk: bool = False
@@ -24,7 +24,7 @@ class Pressures:
 
     @classmethod
     def of(cls, conditions: Collection[str]) -> Pressures:
-        """By the conditions that hold, as ``core.eviction`` names them."""
+        """Return the pressures for these conditions of ``core.eviction``."""
         return cls(
             memory=thresholds.MEMORY_PRESSURE in conditions,
             disk=thresholds.DISK_PRESSURE in conditions,
@@ -36,12 +36,11 @@ class Pressures:
 class NodeReport:
     """One moment of a node.
 
-    ``hostname`` is the Hostname address; ``addresses`` are IPs, the primary first: all that the node has, or with
-    ``external_cloud`` what its controller may begin with; ``awaits_address``: it has none yet, is not to be registered,
-    and what was published of it stays. ``capacity`` and ``allocatable`` are
-    amounts as ``amounts`` has them. ``problems`` say why the node is not ready, one sentence each; without any it is.
-    ``port`` is where the node's own API listens, 0 where it does not. ``images_max`` bounds the images reported, -1 for
-    all.
+    ``hostname`` is the Hostname address; ``addresses`` are IPs, the primary first: all of the node's, or with
+    ``external_cloud`` those its controller may begin with; ``awaits_address``: it has none yet, must not be registered,
+    and its published ones stay. ``capacity`` and ``allocatable`` are amounts of ``amounts``. ``problems``: why the node
+    is not ready, one sentence each; without any it is ready. ``port``: that of the node's own API, 0 if there is none.
+    ``images_max`` limits the reported images, -1 for all.
     """
 
     hostname: str

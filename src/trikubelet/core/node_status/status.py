@@ -1,7 +1,7 @@
-"""A node's whole status from one report, with what others wrote into it kept.
+"""Builds a node's whole status from one report, and keeps the fields that others own.
 
 Cloud controllers own the addresses of a node with an external provider; the attach-detach controller owns
-``volumesAttached``; whoever wants may add conditions. Everything else here is the agent's.
+``volumesAttached``; any client may add conditions. All else here is the agent's.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime import ImageInfo
 
 NAMES_PER_IMAGE_MAX: Final = 5
-"""An image with more names is reported with the first five, as upstream has it."""
+"""The limit for reported names of an image, like upstream; the first ones are kept."""
 
 DECLARED_FEATURES: Final = (
     "InPlacePodLevelResourcesVerticalScaling",
     "InPlacePodVerticalScalingInitContainers",
     "RestartAllContainersOnContainerExits",
 )
-"""What a scheduler must know that this node can do, sorted, by upstream's names (component-helpers,
-nodedeclaredfeatures): it keeps pods that need another one away, and the API server resizes none that need one."""
+"""This node's features that a scheduler must know, sorted, by upstream's names (component-helpers,
+nodedeclaredfeatures): it keeps pods away that need another one, and the API server does not resize pods that do."""
 
 _AGENTS_OWN: Final = ("cpu", "memory", "pods", "ephemeral-storage")
 
 
 def build(report: NodeReport, before: k8s.NodeStatus, now: str) -> k8s.NodeStatus:
-    """The status as of ``now`` (RFC 3339)."""
+    """Return the status as of ``now`` (RFC 3339)."""
     return k8s.NodeStatus(
         addresses=_addresses(report, before),
         capacity=shown(report.capacity) | extended(before.capacity),
@@ -53,9 +53,9 @@ def build(report: NodeReport, before: k8s.NodeStatus, now: str) -> k8s.NodeStatu
 
 
 def _addresses(report: NodeReport, before: k8s.NodeStatus) -> tuple[k8s.NodeAddress, ...]:
-    """With an external cloud provider its controller's, once it gave some. Until then, as upstream has it, no IP is
-    guessed that it may contradict later: only those of ``--node-ip`` are reported. Of a node that has none now, as
-    without a route, what there was."""
+    """Return the node's addresses. With an external cloud provider they are its controller's, once it set some. Until
+    then, like upstream, no IP is guessed that it may contradict later: only those of ``--node-ip`` are reported. A node
+    that has none now, for lack of a route, keeps the earlier ones."""
     if before.addresses and (report.external_cloud or report.awaits_address):
         return before.addresses
     ips = [k8s.NodeAddress(type="InternalIP", address=address) for address in report.addresses]
@@ -63,8 +63,8 @@ def _addresses(report: NodeReport, before: k8s.NodeStatus) -> tuple[k8s.NodeAddr
 
 
 def extended(capacity: Mapping[str, k8s.Quantity]) -> dict[str, k8s.Quantity]:
-    """What of a capacity others advertised, an administrator or a device plugin. It is theirs to say, and all of it is
-    for pods."""
+    """Return the part of a capacity that others advertised, an administrator or a device plugin. They own it, and all
+    of it is allocatable."""
     return {
         name: amount for name, amount in capacity.items() if name not in _AGENTS_OWN and not name.startswith(HUGE_PAGES)
     }
@@ -75,13 +75,13 @@ def _endpoints(port: int) -> k8s.NodeDaemonEndpoints | None:
 
 
 def rebooted(before: k8s.NodeStatus, after: k8s.NodeStatus) -> str | None:
-    """The boot ID where it is another than before; None where it is not, or one of the two is not known."""
+    """Return the boot ID if it differs from the one before; None if it does not, or if one of the two is unknown."""
     old, new = (status.node_info.boot_id if status.node_info else "" for status in (before, after))
     return new if old and new and old != new else None
 
 
 def _images(images: Sequence[ImageInfo], images_max: int) -> tuple[k8s.ContainerImage, ...]:
-    """The largest images first: they are what a scheduler wants to know of."""
+    """Return the images, the largest first, because a scheduler cares most about them."""
     reported = sorted(images, key=lambda image: (-image.size_bytes, image.id))
     if images_max >= 0:
         reported = reported[:images_max]
@@ -116,7 +116,7 @@ def _features(report: NodeReport) -> k8s.NodeFeatures | None:
 
 
 def _handlers(report: NodeReport) -> tuple[k8s.NodeRuntimeHandler, ...]:
-    """The runtime's handlers by name."""
+    """Return the runtime's handlers, by name."""
     handlers = report.runtime.handlers if report.runtime else ()
     return tuple(
         k8s.NodeRuntimeHandler(

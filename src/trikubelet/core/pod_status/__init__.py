@@ -1,12 +1,11 @@
-"""The pod's status as the API shows it, computed from the spec, the runtime's records and a few facts.
+"""The pod's status in the API, computed from the spec, the runtime's records and a few facts.
 
-``generate`` computes it, ``terminate`` says the last word when nothing runs any more. ``normalize`` brings it into the
-API server's form, ``merge`` lays it over what the server has, ``equal`` says whether sending it is worth the call, and
-``illegal_transitions`` finds what a status must never say, ``comes_back`` what a server may not take. ``due`` decides
-what is written to the server.
-``deadline_left`` says when a pod's time is over, ``readiness_gates_differ`` that its readiness is out of date,
-``last_attempts`` reads from it how often containers ran, and ``with_verdicts`` puts what probes and readiness gates say
-into a status without a sync.
+``generate`` computes it, ``terminate`` computes the final one. ``normalize`` brings it into the API server's form,
+``merge`` combines it with the server's, ``equal`` decides if sending it is worth the call, ``illegal_transitions``
+finds impossible changes, and ``comes_back`` finds changes that a server may reject. ``due`` decides about the next
+write to the server. ``deadline_left`` returns a pod's remaining time, ``readiness_gates_differ`` detects an outdated
+readiness, ``last_attempts`` reads how often containers ran, and ``with_verdicts`` updates a status from probes and
+readiness gates without a sync.
 """
 
 from __future__ import annotations

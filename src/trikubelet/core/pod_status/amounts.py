@@ -1,10 +1,10 @@
-"""What a pod and its containers have of the machine, as the status reports it.
+"""The resources that a pod and its containers have, as the status reports them.
 
-A container that runs has what its runtime says; what no runtime reports (a memory request) is what it was made with, or
-was changed to since. One that does not run has what it is allocated, and would be made with. A pod has what its
-containers have, or what it asks for as a whole (upstream: the gates InPlacePodVerticalScaling and
-InPlacePodLevelResourcesVerticalScaling). Amounts are in the form the API server keeps, or they would seem to differ
-from what it has; one that nobody can read stays as it is.
+A running container has the resources that its runtime reports; a memory request, which no runtime reports, is the one
+it was created with, or changed to since. A container that does not run has its allocated resources. A pod has the sum
+of its containers', or its own (upstream: the gates InPlacePodVerticalScaling and
+InPlacePodLevelResourcesVerticalScaling). Amounts are in the form that the API server keeps, otherwise they would seem
+to differ from its own; invalid ones are kept unchanged.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 def given(
     container: k8s.Container, newest: ContainerStatus, made: Amounts | None, before: k8s.ContainerStatus | None
 ) -> k8s.ResourceRequirements:
-    """What the newest container of that name has; ``container`` is as it is allocated, ``made`` what was noted of what
-    it was made with, ``before`` the status last shown of it, where that was of the very same."""
+    """Return the resources of the newest container of that name. ``container``: with its allocated resources; ``made``:
+    the recorded amounts it was created with; ``before``: its last status, if that was of the very same container."""
     stated, reported = canonical(container.resources), newest.resources
     if newest.state is not ContainerState.RUNNING:
         return stated
@@ -54,8 +54,8 @@ def given(
 def given_to_all(
     pod: k8s.Pod, shown: Iterable[k8s.ContainerStatus], own: k8s.ResourceRequirements | None
 ) -> tuple[k8s.ResourceRequirements, dict[str, Quantity]]:
-    """What the whole pod has, and what it is allocated of requests, the overhead with them; ``shown`` are its
-    containers' statuses, ``own`` the pod's own resources as its cgroup has them."""
+    """Return the resources of the whole pod, and its allocated requests including the overhead. ``shown``: its
+    containers' statuses; ``own``: the pod's own resources as its cgroup has them."""
     made = _as_shown(pod, shown, own)
     stated = own or k8s.ResourceRequirements()
     limits = {**canonical(stated).limits, **_limits(made)}
@@ -63,8 +63,8 @@ def given_to_all(
 
 
 def _limits(pod: k8s.Pod) -> dict[str, Quantity]:
-    """The limits that containers state, added up, though a container without one leaves the pod unlimited; and the
-    pod's own where its overhead comes on top. None if any is no amount."""
+    """Return the sums of the limits that containers state, even if a container without one leaves the pod unlimited;
+    and the pod's own plus its overhead. Empty if any amount is invalid."""
     own = pod.spec.resources.limits if pod.spec.resources is not None else {}
     found = {}
     try:
@@ -82,7 +82,7 @@ def _limits(pod: k8s.Pod) -> dict[str, Quantity]:
 
 def _requested(pod: k8s.Pod) -> dict[str, Quantity]:
     """Return the pod's requests. A sum is rounded up to bytes or millicores; one that is the pod's own keeps the
-    quantity as the spec writes it, such as 10m of memory (upstream: PodRequests)."""
+    quantity of the spec, such as 10m of memory (upstream: PodRequests)."""
     summed = _written(promised(pod))
     own = canonical(pod.spec.resources).requests
     as_written = {name for name in own if is_pod_level(name) and name in summed and name not in pod.spec.overhead}
@@ -100,8 +100,8 @@ def _as_shown(pod: k8s.Pod, shown: Iterable[k8s.ContainerStatus], own: k8s.Resou
     return replace(pod, spec=spec)
 
 
-# Each of these: the amount as it is stated where that comes to what is there, so that what cannot be distinguished (1m
-# and 2m of a processor are the same shares) is not reported as different; None where there is none.
+# Each of these returns the stated amount if it comes to the actual one, so that amounts that cannot be distinguished
+# (1m and 2m of a CPU are the same shares) are not reported as different; None if there is none.
 
 
 def _cpu_limit(stated: Mapping[str, Quantity], reported: HeldResources | None, made: Amounts | None) -> Quantity | None:
@@ -136,8 +136,8 @@ def _memory(stated: Mapping[str, Quantity], reported: int, made: int | None) -> 
 
 
 def _with(stated: Mapping[str, Quantity], found: Mapping[str, Quantity | None]) -> dict[str, Quantity]:
-    """What is stated, with what was found: of processor and memory also what is not stated, as where the whole pod has
-    a limit. Like upstream, nothing of a container that states nothing."""
+    """Return the stated resources, updated with the found ones; CPU and memory are added even if not stated, because
+    the whole pod may have a limit. Like upstream, nothing for a container that states nothing."""
     merged = {**stated, **found} if stated else {}
     return {name: amount for name, amount in merged.items() if amount is not None}
 
@@ -154,7 +154,7 @@ def _millicores(amount: int) -> str:
 
 
 def _written(amounts: Mapping[str, int]) -> dict[str, Quantity]:
-    """Millicores, bytes and pieces as quantities."""
+    """Return millicores, bytes and pieces as quantities."""
     return {name: quantity.canonical(_suffixed(name, amount)) for name, amount in sorted(amounts.items())}
 
 

@@ -1,8 +1,8 @@
-"""What lies between two statuses of a pod: which runs of containers ended, and whether one came back, or could not.
+"""Compares two statuses of a pod: the ends of containers, and containers that came back or could not have.
 
-Whoever publishes statuses asks both before it replaces one. A container that ended permanently may leave that state
-only when its rules and policy let it run again: a status that says otherwise was computed from a mistake, and is
-dropped, loudly, rather than show a history that cannot have happened (upstream: checkContainerStateTransition).
+The publisher of statuses makes both checks before it replaces one. A container that ended permanently may leave that
+state only if its rules and policy let it run again: a status that claims otherwise was computed from a mistake, and is
+dropped with an error rather than shown (upstream: checkContainerStateTransition).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def illegal_transitions(pod: k8s.Pod, before: k8s.PodStatus, after: k8s.PodStatus) -> tuple[str, ...]:
-    """One sentence per container that left its final state; empty when all is well. Of containers that ended unseen
-    (``ContainerStatusUnknown``) nothing is known, and where a rule may restart all of them any may come back. An init
-    container that succeeded runs again when its pod gets a new sandbox."""
+    """Return one sentence per container that left its final state; empty if there is none. Containers with an
+    unobserved end (``ContainerStatusUnknown``) are skipped, and if a rule may restart all containers any may come back.
+    An init container that succeeded runs again when its pod gets a new sandbox."""
     if _may_restart_all(pod):
         return ()
     sidecars = {container.name for container in pod.spec.init_containers if is_sidecar(container)}
@@ -43,8 +43,8 @@ def illegal_transitions(pod: k8s.Pod, before: k8s.PodStatus, after: k8s.PodStatu
 
 
 def comes_back(pod: k8s.Pod, before: k8s.PodStatus, after: k8s.PodStatus) -> bool:
-    """Whether a container that is over for good in one status is not in the other: no API server takes that, whatever
-    the reason of the end, not even for init containers that a new sandbox runs again."""
+    """True if a container that ended permanently in one status did not in the other. API servers reject that, whatever
+    the reason of the end, even for init containers that a new sandbox runs again."""
     if _may_restart_all(pod):
         return False
     ended = {one.name: one.state.terminated for one in _containers(before) if one.state is not None}
@@ -66,7 +66,7 @@ def _containers(status: k8s.PodStatus) -> Iterator[k8s.ContainerStatus]:
 
 
 def ends(before: k8s.PodStatus, now: k8s.PodStatus) -> list[tuple[str, int, str]]:
-    """For each run that ended: the container's kind, its exit code and the reason."""
+    """Return the container's kind, exit code and reason for each run that ended."""
     known = {end.container_id for _, end in _ended(before)}
     return [(kind, end.exit_code, end.reason) for kind, end in _ended(now) if end.container_id not in known]
 

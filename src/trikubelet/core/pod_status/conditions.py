@@ -1,7 +1,7 @@
-"""The pod's conditions, from its phase and container statuses, in upstream's reasons and messages.
+"""The pod's conditions, from its phase and container statuses, with upstream's reasons and messages.
 
-Some conditions are ours alone to write (``OWNED``). ``DisruptionTarget`` is shared: others set it, and so may we when a
-pod is made to end. Everything else belongs to others and is only read, where a readiness gate asks for it.
+The agent alone writes some conditions (``OWNED``). ``DisruptionTarget`` is shared: others set it, and the agent does
+when it ends a pod. All others belong to other components and are only read, for readiness gates.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def conditions(
     now: str,
     resize: ResizeFacts | None = None,
 ) -> tuple[k8s.PodCondition, ...]:
-    """The conditions we own, then those of others as they were. A condition whose status did not change keeps its
+    """Return the agent's conditions, then those of others unchanged. A condition whose status did not change keeps its
     transition time."""
     earlier = {condition.type: condition for condition in before}
     generation = pod.metadata.generation
@@ -59,7 +59,7 @@ def conditions(
         ("PodScheduled", True, "", ""),
     ]
     mine = [_condition(*finding, earlier, generation, now) for finding in found]
-    # Like upstream, this one has no generation: it is about containers, whatever the spec is by now.
+    # Like upstream, this one has no generation: it is about containers, independent of the present spec.
     mine += [_condition(*finding, earlier, None, now) for finding in _restarting(pod, observed, phase)]
     if phase not in _WHEN_ENDED:
         resizing = resize_conditions(pod, observed, resize or ResizeFacts(), earlier)
@@ -70,7 +70,7 @@ def conditions(
 
 
 def known_conditions(pod: k8s.Pod, shown: k8s.PodStatus | None) -> tuple[k8s.PodCondition, ...]:
-    """Our own conditions as we last showed them, those of others as the API server last had them."""
+    """Return the agent's own conditions as last shown, and those of others as the API server last had them."""
     if shown is None:
         return pod.status.conditions if pod.status is not None else ()
     if pod.status is None:
@@ -84,7 +84,8 @@ def known_conditions(pod: k8s.Pod, shown: k8s.PodStatus | None) -> tuple[k8s.Pod
 def of_serving(
     pod: k8s.Pod, statuses: Mapping[str, k8s.ContainerStatus], phase: str, before: Sequence[k8s.PodCondition], now: str
 ) -> tuple[k8s.PodCondition, ...]:
-    """The conditions ``before``, but for those that follow from which containers have started and serve."""
+    """Return the conditions ``before``, with those updated that depend on which containers have started and are
+    ready."""
     earlier = {condition.type: condition for condition in before}
     generation = pod.metadata.generation
     containers_ready = _containers_ready(pod, statuses, phase)
@@ -94,8 +95,8 @@ def of_serving(
 
 
 def readiness_gates_differ(pod: k8s.Pod) -> bool:
-    """Whether the pod, as the server has it, is not as ready as its readiness gates now say: somebody has written a
-    condition. Our own writes come back as changes too, and say nothing new."""
+    """True if the pod's readiness at the server does not match its readiness gates, because another component wrote a
+    condition. The agent's own writes return as changes too, and change nothing."""
     if not pod.spec.readiness_gates:
         return False
     shown = {condition.type: condition for condition in (pod.status or k8s.PodStatus()).conditions}
@@ -134,13 +135,14 @@ def _condition(
 
 
 def _ready_to_start(pod: k8s.Pod, observed: PodObservation) -> Finding:
-    """Whether a sandbox stands that containers can be started in: one that would not be recreated."""
+    """Find if there is a sandbox in which containers can be started: one that would not be recreated."""
     need = sandbox_need(pod, observed)
     return ("PodReadyToStartContainers", not need.recreate, "PodSandboxNotReady" if need.recreate else "", need.why)
 
 
 def _restarting(pod: k8s.Pod, observed: PodObservation, phase: str) -> tuple[Finding, ...]:
-    """Only for pods that have a rule to restart all containers; True until the last old container was taken away."""
+    """Find if all containers restart; only for pods with a rule for it. True until the last old container is
+    removed."""
     type_ = "AllContainersRestarting"
     if not any(rule.action == RESTART_ALL for c in all_containers(pod) for rule in c.restart_policy_rules):
         return ()
@@ -164,7 +166,7 @@ def _initialized(pod: k8s.Pod, statuses: Mapping[str, k8s.ContainerStatus], phas
     if unknown or incomplete:
         regular = {c.name for c in pod.spec.containers}
         if any(_was_created(s) for name, s in statuses.items() if name in regular):
-            return ("Initialized", True, "", "")  # a regular container was made: initialisation was over once
+            return ("Initialized", True, "", "")  # a regular container was created, so initialisation was complete
         return ("Initialized", False, "ContainersNotInitialized", _listing("incomplete", incomplete, unknown))
     return ("Initialized", True, "", "")
 

@@ -1,13 +1,12 @@
-"""Container statuses: what each container is doing, what it did last, and why it waits.
+"""Container statuses: the state of each container, its last state, and why it waits.
 
 The newest container of a name is its state, the newest ended one before it its last state. A container that ended and
-will be started again shows as waiting with the reason its worker noted (``CrashLoopBackOff``, ``ImagePullBackOff``, …);
-without a note it still shows how it ended. What was seen once is not forgotten when the runtime forgets it: one that
-had ended keeps its end, and one that ran when last seen and is gone now ended in a way nobody saw: exit 137,
-``ContainerStatusUnknown``; or ``RestartingAllContainers``, where we took it away ourselves to start over.
-
-A new agent has seen nothing, and no API server remembers a static pod. There an init container without a record has
-ended well if a regular container was made after it.
+will be started again shows as waiting with the reason that its worker recorded (``CrashLoopBackOff``,
+``ImagePullBackOff``, …); without one it still shows its end. Observations are kept when the runtime loses a container:
+one that had ended keeps its end, and one that ran when last observed has an unobserved end: exit 137,
+``ContainerStatusUnknown``; or ``RestartingAllContainers``, if the agent removed it to start over. A new agent has
+observed nothing, and API servers keep no status of a static pod. Then an init container without a record has ended well
+if a regular container was created after it.
 """
 
 from __future__ import annotations
@@ -54,12 +53,12 @@ RESET_MESSAGE = "The container is removed because RestartAllContainers in place"
 
 @dataclass(frozen=True, slots=True)
 class ContainerFacts:
-    """What statuses need besides spec and observation. ``waiting`` maps container names to reason and message;
-    ``messages`` container ids to what they left as termination message; ``verdicts`` are the probes';
-    ``recursive_read_only``: the pod's runtime handler can mount so; ``is_over``: nothing of the pod is made again,
-    which its phase says, and that follows from the statuses; ``previous`` holds the statuses last computed, ``made``
-    what was noted of what containers were made with, and ``attempts`` the numbers that containers of this life go on
-    from, by container name."""
+    """The facts for statuses besides spec and observation. ``waiting``: reason and message by container name;
+    ``messages``: termination messages by container id; ``verdicts``: the probes'; ``recursive_read_only``: the pod's
+    runtime handler supports such mounts; ``is_over``: nothing of the pod is created again, as follows from its phase,
+    which follows from the statuses; ``previous``: the statuses last computed, ``made``: the recorded amounts that
+    containers were created with, and ``attempts``: the numbers from which containers of this life count on, by
+    container name."""
 
     runtime_name: str = "containerd"
     waiting: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -75,8 +74,8 @@ class ContainerFacts:
 def container_statuses(
     pod: k8s.Pod, containers: Iterable[k8s.Container], observed: PodObservation, facts: ContainerFacts, *, init: bool
 ) -> tuple[k8s.ContainerStatus, ...]:
-    """The statuses of regular containers by name or, with ``init``, of init containers in the spec's order: both as
-    upstream orders them."""
+    """Return the statuses of regular containers by name or, with ``init``, of init containers in the spec's order, like
+    upstream."""
     default = _waits_by_default(pod)
     resetting = bool(causes(pod, observed)) or _was_reset(pod, observed, facts)
     is_initialized = init and not resetting and _was_initialized(pod, observed)
@@ -102,7 +101,7 @@ def _by_name(statuses: Iterable[k8s.ContainerStatus]) -> tuple[k8s.ContainerStat
 def _with_mounts(
     asked: Iterable[k8s.VolumeMount], status: k8s.ContainerStatus, facts: ContainerFacts
 ) -> k8s.ContainerStatus:
-    """Of what is mounted the status reports how far down a mount that is to be read-only is."""
+    """Return the status with its mounts: for read-only ones, if they are recursively so."""
     shown = []
     for mount in asked:
         below = "Enabled" if is_read_only_below(mount, able=facts.recursive_read_only) else "Disabled"
@@ -121,14 +120,14 @@ def _with_mounts(
 def ephemeral_statuses(
     pod: k8s.Pod, observed: PodObservation, facts: ContainerFacts
 ) -> tuple[k8s.ContainerStatus, ...]:
-    """The statuses of ephemeral containers, by name."""
+    """Return the statuses of ephemeral containers, by name."""
     found = []
     for container in pod.spec.ephemeral_containers:
         history, made = observed.history(container.name), as_container(container)
         if history:
             status = _assemble(made, history[0], _state(history[0], facts), None, facts, started=None, ready=False)
         elif (before := facts.previous.get(container.name)) is not None and _has_run(before):
-            status = before if _is_over(before) else _lost(before)  # whoever removed what was left of its one run
+            status = before if _is_over(before) else _lost(before)  # its only run was removed from the runtime
         else:
             status = _absent(made, facts, _waits_by_default(pod), 0, None)
         found.append(_with_mounts(container.volume_mounts, status, facts))
@@ -140,7 +139,7 @@ def _has_run(status: k8s.ContainerStatus) -> bool:
 
 
 def _lost(running: k8s.ContainerStatus) -> k8s.ContainerStatus:
-    """One that ran when it was last seen, and of which the runtime has nothing any more."""
+    """Return the status of a container that ran when last observed and that the runtime no longer has."""
     return msgspec.structs.replace(
         running, ready=False, state=k8s.ContainerState(terminated=_end_of(running, "ContainerStatusUnknown"))
     )
@@ -149,7 +148,7 @@ def _lost(running: k8s.ContainerStatus) -> k8s.ContainerStatus:
 def _end_of(
     running: k8s.ContainerStatus, reason: str, message: str = NOT_FOUND_MESSAGE
 ) -> k8s.ContainerStateTerminated:
-    """How it ended as far as anybody knows."""
+    """Return the container's end, as far as it is known."""
     assert running.state is not None
     assert running.state.running is not None
     return k8s.ContainerStateTerminated(
@@ -166,13 +165,13 @@ def _is_over(status: k8s.ContainerStatus) -> bool:
 
 
 def _waits_by_default(pod: k8s.Pod) -> str:
-    """Why a container waits of which no more is known: in a pod with init containers also these wait for that, as
-    upstream's conformance test of init containers wants it."""
+    """Return why a container waits if nothing more is known: in a pod with init containers all wait for initialisation,
+    as upstream's conformance test of init containers requires."""
     return "PodInitializing" if pod.spec.init_containers else "ContainerCreating"
 
 
 def _was_reset(pod: k8s.Pod, observed: PodObservation, facts: ContainerFacts) -> bool:
-    """Whether the container that asked for a restart of all was taken away since we last looked: it goes last."""
+    """True if the container whose exit restarts all was removed since the last status; it is removed last."""
     for container in all_containers(pod):
         ended = _end_shown(facts.previous.get(container.name))
         asked = ended is not None and rule_action(container, ended.exit_code) == RESTART_ALL
@@ -182,7 +181,7 @@ def _was_reset(pod: k8s.Pod, observed: PodObservation, facts: ContainerFacts) ->
 
 
 def _end_shown(previous: k8s.ContainerStatus | None) -> k8s.ContainerStateTerminated | None:
-    """How the container was last seen: it had ended, be it that it was backing off since."""
+    """Return the container's end in its last status, even if it was backing off then; None if it had not ended."""
     state = previous.state if previous is not None else None
     if previous is not None and state is not None and state.waiting is not None and previous.last_state is not None:
         return previous.last_state.terminated if state.waiting.reason in BACKS_OFF else None
@@ -218,22 +217,22 @@ def _has_succeeded(init_container: ContainerStatus) -> bool:
 
 
 def _waits(pod: k8s.Pod, container: k8s.Container, newest: ContainerStatus, facts: ContainerFacts) -> bool:
-    """Whether the container ended and is to run again, and it is known what that waits for."""
+    """True if the container ended, is to run again, and the reason of its wait is known."""
     ended = newest.state is ContainerState.EXITED
     return ended and container.name in facts.waiting and should_restart(pod, container, newest)
 
 
 def _is_replaced(pod: k8s.Pod, container: k8s.Container, newest: ContainerStatus, facts: ContainerFacts) -> bool:
-    """Whether the runtime has lost track of the container and its policy forbids another run. It is stopped and made
-    again all the same while its pod goes on, as upstream has it, so it is not shown as ended: an API server takes no
-    status of a pod again in which such a container comes back."""
+    """True if the runtime has lost track of the container and its policy forbids another run. Like upstream, it is
+    still stopped and recreated while its pod goes on, so it is not shown as ended: API servers reject a status in which
+    such a container comes back."""
     goes_on = not facts.is_over and not pod.metadata.deletion_timestamp
     is_lost = newest.state is ContainerState.UNKNOWN
     return is_lost and goes_on and not allows_restart(pod, container, NOT_FOUND_EXIT_CODE)
 
 
 def _end_before(newest: ContainerStatus, facts: ContainerFacts) -> k8s.ContainerState | None:
-    """The end before this container of which the runtime has nothing any more, as it was last shown."""
+    """Return the end, as last shown, of a container before this one that the runtime no longer has."""
     previous = facts.previous.get(newest.name)
     if previous is None:
         return None
@@ -246,7 +245,7 @@ def _end_before(newest: ContainerStatus, facts: ContainerFacts) -> k8s.Container
 def _serves(
     container: k8s.Container, newest: ContainerStatus, facts: ContainerFacts, *, init: bool
 ) -> tuple[bool, bool]:
-    """Whether the container has started, and whether it is ready."""
+    """Return if the container has started, and if it is ready."""
     if newest.state is not ContainerState.RUNNING:
         return False, init and not is_sidecar(container) and _has_succeeded(newest)
     serves = not init or is_sidecar(container)
@@ -257,21 +256,22 @@ def _serves(
 def _unseen(
     pod: k8s.Pod, container: k8s.Container, facts: ContainerFacts, default: str, *, resetting: bool
 ) -> k8s.ContainerStatus:
-    """A container the runtime has nothing of: not made yet, taken away by us, or gone behind our back."""
+    """Return the status of a container that the runtime does not have: not created yet, removed by the agent, or
+    lost."""
     previous = facts.previous.get(container.name)
     if previous is None or previous.state is None:
         before = facts.attempts.get(container.name, 0)
         return _absent(container, facts, default, before, previous.last_state if previous else None)
     ended = previous.state.terminated
     if previous.state.running is not None:
-        # A pod that is being deleted does not start it again; any other does.
+        # A pod that is being deleted does not start it again; all others do.
         restarts = previous.restart_count + (not pod.metadata.deletion_timestamp)
         reason, why = (RESTARTING_ALL, RESET_MESSAGE) if resetting else ("ContainerStatusUnknown", NOT_FOUND_MESSAGE)
         lost = _end_of(previous, reason, why)
         shown = RESTARTING_ALL if resetting else default
         return _absent(container, facts, shown, restarts, k8s.ContainerState(terminated=lost))
     if ended is None:
-        # Also while the one that caused it backs off, and longer than one status.
+        # Also while the cause of the restart backs off, and for longer than one status.
         shown = RESTARTING_ALL if resetting else default
         return _absent(container, facts, shown, previous.restart_count, previous.last_state)
     if resetting:
@@ -282,9 +282,9 @@ def _unseen(
 
 
 def _was_initialized(pod: k8s.Pod, observed: PodObservation) -> bool:
-    """True if a regular container was made after all init containers. One that has ended proves it only for the newest
+    """True if a regular container was created after all init containers. An ended one proves that only for the newest
     sandbox: in the next one they run again."""
-    newest = {"", *(sandbox.id for sandbox in observed.sandboxes[:1])}  # "": the runtime named none
+    newest = {"", *(sandbox.id for sandbox in observed.sandboxes[:1])}  # "": the runtime reported no sandbox
     made = [found for one in pod.spec.containers if (found := observed.latest(one.name)) is not None]
     return any(
         one.state in (ContainerState.CREATED, ContainerState.RUNNING)
@@ -294,15 +294,15 @@ def _was_initialized(pod: k8s.Pod, observed: PodObservation) -> bool:
 
 
 def _must_have_ended(init_container: k8s.Container, facts: ContainerFacts) -> bool:
-    """True if an init container of which the runtime has nothing has ended well, as its pod is initialized: no end of
-    it was seen, and nothing is noted that it waits for."""
+    """True if an init container that the runtime no longer has must have ended well, because its pod is initialized: no
+    other end was observed, and it is not waiting for anything."""
     previous = facts.previous.get(init_container.name)
     has_end = previous is not None and _is_over(previous)
     return not is_sidecar(init_container) and not has_end and init_container.name not in facts.waiting
 
 
 def _gone_init(init_container: k8s.Container, facts: ContainerFacts) -> k8s.ContainerStatus:
-    """An init container that must have ended, shown as upstream shows it."""
+    """Return the status of an init container that must have ended, like upstream's."""
     previous = facts.previous.get(init_container.name)
     restarts, last = (previous.restart_count, previous.last_state) if previous is not None else (0, None)
     ended = k8s.ContainerStateTerminated(exit_code=0, reason="Completed", message=INIT_DONE_MESSAGE)
@@ -351,7 +351,7 @@ def _assemble(
         container_id=id_,
         ready=ready,
         started=started,
-        # The count never goes back, though the newest container may have been removed behind our back.
+        # The count never decreases, even if the newest container was removed by another client.
         restart_count=max(newest.attempt, shown.restart_count if shown else 0),
         state=state,
         last_state=last,
@@ -377,7 +377,7 @@ def _waiting(facts: ContainerFacts, name: str, default: str) -> k8s.ContainerSta
 
 
 def _state(status: ContainerStatus, facts: ContainerFacts) -> k8s.ContainerState:
-    """One runtime record as the API shows it."""
+    """Return one runtime record as the API's state."""
     match status.state:
         case ContainerState.RUNNING:
             return k8s.ContainerState(running=k8s.ContainerStateRunning(started_at=rfc3339(status.started_at)))

@@ -1,7 +1,7 @@
-"""A pod's ``activeDeadlineSeconds``: how long it may be at work on the node, counted from its start time.
+"""A pod's ``activeDeadlineSeconds``: how long it may be active on the node, counted from its start time.
 
-``generate`` fails the pod when the time is over; its worker then stops what runs. Whoever decides when to look at a pod
-again asks how much is left, so that the end does not wait for the next resync (upstream: active_deadline.go).
+``generate`` fails the pod when the time is over; its worker then stops its containers. The scheduler of syncs uses the
+remaining time, so that the end does not wait for the next resync (upstream: active_deadline.go).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadlin
 
 
 def deadline_left(pod: Pod, start_time: str, now_ns: int) -> float | None:
-    """Seconds until the pod's time is over, 0 when it is; None for a pod that has no deadline or has not started.
-    ``start_time`` is its status's. Raises ValueError when that is not RFC 3339."""
+    """Return the seconds until the pod's time is over, 0 if it is; None without a deadline or before the start.
+    ``start_time`` is the status's. Raises ValueError if it is not RFC 3339."""
     seconds = pod.spec.active_deadline_seconds
     if seconds is None or not start_time:
         return None

@@ -1,4 +1,4 @@
-"""The status of a pod that the node itself ends: preempted for a critical pod, evicted, or because it shuts down."""
+"""The status of a pod that the node ends: preempted for a critical pod, evicted, or because of a shutdown."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ TERMINATION_BY_KUBELET: Final = "TerminationByKubelet"
 def disrupted(
     pod: k8s.Pod, shown: k8s.PodStatus, now: str, *, reason: str, message: str, why: str = ""
 ) -> k8s.PodStatus:
-    """Failed for that reason and message, made of the status shown last, with the condition DisruptionTarget whose
-    message is ``why``, by default the same. ``now`` is RFC 3339. That the pod has failed is reported to the cluster
-    only once nothing of it runs."""
+    """Return the last status as Failed, with that reason and message, and with the condition DisruptionTarget whose
+    message is ``why``, by default the same. ``now`` is RFC 3339. The failure is reported to the cluster only once
+    nothing of the pod runs."""
     target = k8s.PodCondition(
         type=DISRUPTION_TARGET,
         status="True",
@@ -33,5 +33,5 @@ def disrupted(
 
 
 def failed_by_node(shown: k8s.PodStatus, now: str, *, reason: str, message: str) -> k8s.PodStatus:
-    """The same of a pod that ends for what it did itself: beyond a limit of its own. It is no disruption."""
+    """Return the same for a pod that ends because it exceeded its own limit, without a disruption."""
     return unready_at_end(replace(shown, phase=FAILED, reason=reason, message=message), now)

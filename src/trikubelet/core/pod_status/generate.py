@@ -1,4 +1,4 @@
-"""Putting a pod's status together."""
+"""Computes a pod's status."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StatusFacts:
-    """What a status needs besides the pod and the observation. ``now`` is RFC 3339; ``is_ending``: the worker is past
-    the point of return; ``reason`` and ``message``: why the pod as a whole ended, where somebody ended it;
-    ``noted``: what an earlier agent noted of it."""
+    """The facts for a status besides the pod and the observation. ``now`` is RFC 3339; ``is_ending``: the worker began
+    to stop the pod; ``reason`` and ``message``: why the pod as a whole was ended, if it was; ``noted``: an earlier
+    agent's record of it."""
 
     now: str
     host_ips: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class StatusFacts:
 
 
 def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.PodStatus:
-    """The status of a pod, as it is allocated, as it is now. A phase that was terminal stays what it was."""
+    """Return the present status of a pod with its allocated resources. A terminal phase never changes."""
     reported = pod.status or k8s.PodStatus()
     before = facts.previous or reported
     known = replace(facts.containers, attempts=facts.noted.attempts)
@@ -53,17 +53,17 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
     by_name = {status.name: status for status in (*init, *regular)}
     is_starting_over = not facts.is_ending and bool(causes(pod, observed))
     now_in = phase(pod, by_name, is_ending=facts.is_ending, is_starting_over=is_starting_over)
-    # A note counts where nothing else is left to judge by: with containers, their ends and the policy of now do.
+    # The record only counts without containers: otherwise their ends and the present policy do.
     noted = facts.noted.as_status() if not observed.containers else k8s.PodStatus()
     ended = next((status for status in (before, reported, noted) if status.phase in TERMINAL), None)
     if ended is not None:
         now_in, before = ended.phase, ended
-    # Why a pod is in a phase says nothing about the next one.
+    # The reason of a phase does not apply to the next one.
     why = before if before.phase == now_in else k8s.PodStatus()
     start_time = before.start_time or reported.start_time or facts.noted.start_time or _first_seen(observed, facts.now)
     if now_in not in TERMINAL and deadline_left(pod, start_time, parse_rfc3339(facts.now)) == 0:
         now_in, why = FAILED, k8s.PodStatus(reason=DEADLINE_EXCEEDED, message=DEADLINE_MESSAGE)
-    if now_in in TERMINAL or facts.is_ending:  # nothing is made again, and that is no news to the phase
+    if now_in in TERMINAL or facts.is_ending:  # nothing is created again; the phase accounts for that already
         init, regular = _init_and_regular(pod, observed, replace(known, is_over=True))
         by_name = {status.name: status for status in (*init, *regular)}
     ips = _addresses(pod, observed, facts)
@@ -100,16 +100,16 @@ def _init_and_regular(
 
 
 def every_status(status: k8s.PodStatus) -> Iterator[k8s.ContainerStatus]:
-    """Of all containers: no two of a pod have one name."""
+    """Yield the statuses of all containers; their names are unique within a pod."""
     yield from status.init_container_statuses
     yield from status.container_statuses
     yield from status.ephemeral_container_statuses
 
 
 def _first_seen(observed: PodObservation, now: str) -> str:
-    """When the pod began, where no status says so: with its oldest sandbox, so that an agent's restart, which no API
-    server remembers for a static pod, does not make it younger. Not with one of an earlier instance: it would be ended
-    for what activeDeadlineSeconds gave that one."""
+    """Return when the pod began if no status shows it: with its oldest sandbox, so that it does not become younger when
+    the agent restarts, as API servers do not keep a static pod's start. Sandboxes of earlier instances do not count,
+    because their activeDeadlineSeconds would be applied to this one."""
     own = (sandbox for sandbox in observed.sandboxes if sandbox.id not in observed.earlier)
     made = [sandbox.created_at for sandbox in own if sandbox.created_at > 0]
     return min(rfc3339(min(made)), now) if made else now

@@ -1,11 +1,10 @@
-"""What is sent to the API server: the status we computed laid over the one it has (upstream: mergePodStatus).
+"""The status for the API server: the computed status combined with the server's (upstream: mergePodStatus).
 
-Two parties write a pod's status. Conditions of other controllers, the claims the resource-claim controller noted and
-what the scheduler said are theirs and stay as the API server has them; the rest is ours. A terminal phase is a promise
-that nothing of the pod runs, so it is held back while something could. A phase that is terminal on the server never
-changes again.
+A pod's status has several writers. Conditions of other controllers, the claims of the resource-claim controller and the
+fields of the scheduler are kept as the API server has them; the rest is the agent's. A terminal phase promises that
+nothing of the pod runs, so it is held back while something may. A terminal phase on the server never changes again.
 
-``equal`` says whether sending is worth it. Called by whoever writes statuses, with what it last read.
+``equal`` decides if sending is worth it. The status writer calls these with the object it last read.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ _NOT_OURS = (
 
 
 def merge(reported: k8s.PodStatus, computed: k8s.PodStatus, *, could_run: bool, now: str) -> k8s.PodStatus:
-    """The status to send. ``reported`` is the server's, ``computed`` ours; ``could_run``: a container of the pod may
-    still run; ``now`` (RFC 3339) is the transition time of conditions that change by being sent. Merging the result
-    once more with the same status changes nothing."""
+    """Return the status to send. ``reported`` is the server's, ``computed`` the agent's; ``could_run``: a container of
+    the pod may still run; ``now`` (RFC 3339): the transition time of conditions that change when sent. Merging the
+    result with the same status again changes nothing."""
     ends = computed.phase in TERMINAL and reported.phase not in TERMINAL
     conditions = [c for c in reported.conditions if c.type not in OWNED]
     if ends and not could_run:
-        # Published together with the end, not before: what disrupts a pod is reported only once the pod is gone.
+        # Published together with the end, not before: a disruption is reported only once the pod has ended.
         target = next((c for c in computed.conditions if c.type == DISRUPTION_TARGET), None)
         conditions = _with(conditions, target, now) if target is not None else conditions
     conditions += [c for c in computed.conditions if c.type in OWNED]
@@ -45,7 +44,7 @@ def merge(reported: k8s.PodStatus, computed: k8s.PodStatus, *, could_run: bool, 
         computed,
         conditions=tuple(conditions),
         start_time=reported.start_time or computed.start_time,
-        qos_class=reported.qos_class or computed.qos_class,  # which never changes: the server would refuse another
+        qos_class=reported.qos_class or computed.qos_class,  # it never changes: the server would reject another
         **{name: getattr(reported, name) for name in _NOT_OURS},
     )
     if reported.phase in TERMINAL or (ends and could_run):
@@ -54,7 +53,7 @@ def merge(reported: k8s.PodStatus, computed: k8s.PodStatus, *, could_run: bool, 
 
 
 def _with(conditions: list[k8s.PodCondition], new: k8s.PodCondition, now: str) -> list[k8s.PodCondition]:
-    """The conditions with ``new`` in place of the one of its type, or at the end."""
+    """Return the conditions with ``new`` in place of the one of its type, or at the end."""
     held = next((c for c in conditions if c.type == new.type), None)
     since = held.last_transition_time if held is not None and held.status == new.status else now
     new = replace(new, last_transition_time=since)
@@ -62,9 +61,9 @@ def _with(conditions: list[k8s.PodCondition], new: k8s.PodCondition, now: str) -
 
 
 def unready_at_end(status: k8s.PodStatus, now: str, reported: Iterable[k8s.PodCondition] = ()) -> k8s.PodStatus:
-    """The status as it is or, where its phase is terminal, with Ready and ContainersReady False: probes may not have
-    noticed yet, and no service may send traffic to a pod that has ended. ``reported`` are conditions whose transition
-    times are kept where they were False already."""
+    """Return the status; if its phase is terminal, with Ready and ContainersReady False: probes may not have noticed
+    yet, and services must not send traffic to a pod that has ended. ``reported``: conditions whose transition times are
+    kept if they were False already."""
     if status.phase not in TERMINAL:
         return status
     reason = "PodFailed" if status.phase == FAILED else "PodCompleted"
@@ -80,8 +79,8 @@ def unready_at_end(status: k8s.PodStatus, now: str, reported: Iterable[k8s.PodCo
 
 
 def equal(a: k8s.PodStatus, b: k8s.PodStatus) -> bool:
-    """Whether two statuses say the same about what is ours to say. The order of conditions and of container statuses
-    says nothing; what is others' to say is not looked at."""
+    """True if two statuses agree in the fields that the agent owns. The order of conditions and of container statuses
+    does not matter."""
     return _canonical(a) == _canonical(b)
 
 

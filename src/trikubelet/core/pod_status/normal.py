@@ -1,7 +1,7 @@
-"""A status in the form the API server keeps: times of whole seconds, termination messages within their share.
+"""A status in the form the API server keeps: times of whole seconds, termination messages within their limit.
 
-Done before a status is compared with the server's or sent to it. Without it a status with finer times would differ
-from itself for ever, and a pod with many talkative containers would outgrow its object (upstream: normalizeStatus).
+Applied before a status is compared with the server's or sent to it. Otherwise a status with finer times would always
+differ from itself, and a pod with many long messages would outgrow its object (upstream: normalizeStatus).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _EMPTY = k8s.ContainerState()
 
 
 def normalize(pod: k8s.Pod, status: k8s.PodStatus) -> k8s.PodStatus:
-    """The status in that form. The termination messages of a pod have 12 KiB together, an equal share for each
-    container; a message is cut between characters. A time that nobody can read, which can only come from the server,
-    stays as it is: it must not keep the rest from being published."""
+    """Return the status in that form. The termination messages of a pod have 12 KiB together, an equal share for each
+    container; a message is cut between characters. An invalid time, which can only come from the server, is kept,
+    because it must not keep the rest from being published."""
     spec = pod.spec
     containers = len(spec.containers) + len(spec.init_containers) + len(spec.ephemeral_containers)
     share = TERMINATION_MESSAGES_BYTES_MAX // max(1, containers)
@@ -40,7 +40,7 @@ def normalize(pod: k8s.Pod, status: k8s.PodStatus) -> k8s.PodStatus:
 
 @lru_cache(maxsize=4096)
 def _seconds(time: str) -> str:
-    # Nearly all times are those of the status before, and reading them is most of what normalizing costs.
+    # Nearly all times are those of the last status, and parsing them is most of the cost of normalizing.
     try:
         return rfc3339(parse_rfc3339(time)) if time else ""
     except ValueError:
@@ -64,7 +64,7 @@ def _statuses(statuses: Iterable[k8s.ContainerStatus], share: int) -> tuple[k8s.
 
 def _state(state: k8s.ContainerState | None, share: int) -> k8s.ContainerState | None:
     if state is None or state == _EMPTY:
-        return None  # the server writes {} for a state there is none of
+        return None  # the server writes {} for a missing state
     running, terminated = state.running, state.terminated
     if running is not None:
         running = replace(running, started_at=_seconds(running.started_at))

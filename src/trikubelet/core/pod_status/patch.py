@@ -1,11 +1,11 @@
-"""What is due to be written to the API server about one pod: a patch of its status, its removal, or nothing.
+"""Decides the next write to the API server about one pod: a patch of its status, its removal, or nothing.
 
-The status writer (``status/writer.py``) asks ``due`` with what the server has, what we computed and how far the pod
-is, does it, and asks again. A patch names the object's UID, so it fails on another pod of the same name, and only
-what differs; what went away is deleted by it. Each part it names is whole (a condition with all its members, a list of
-container statuses), so that what it leads to does not depend on how old our picture of the server's object is. Where it
-is not known whether the last patch arrived, everything of ours is named; but of an end that is held back not the phase,
-which is the server's then.
+The status writer (``status/writer.py``) passes the server's status, the computed one and the pod's progress to ``due``,
+makes the write, and asks again. A patch names the object's UID, so it fails on another pod of the same name. It
+contains only differences, and deletes members that are gone. Each part is complete (a condition with all its members, a
+list of container statuses), so that the result does not depend on how old the agent's copy of the object is. If it is
+unknown whether the last patch arrived, it contains everything of the agent's, except the phase of an end that is held
+back, which is the server's then.
 """
 
 from __future__ import annotations
@@ -31,20 +31,19 @@ _PLAIN: Final = (
 """Members a patch replaces; the API replaces lists of container statuses whole."""
 _PHASE: Final = ("phase", "reason", "message")
 _ADDRESSES: Final = ("hostIPs", "podIPs")
-"""Lists the API would merge by address, and in which the order counts: the first is the pod's ``podIP``."""
+"""Lists that the API would merge by address, but whose order counts: the first is the pod's ``podIP``."""
 _MAPS: Final[Mapping[str, Mapping[str, None]]] = {
     "resources": dict.fromkeys(("claims", "limits", "requests")),
     "allocatedResources": {},
 }
-"""Members the API would merge key by key, and keys that are sent even where they are not there. Others are taken away
-by name only where they were seen: of the amounts of a pod the values change, hardly ever the names."""
+"""Members that the API would merge key by key, and keys that are sent even if absent. Other keys are removed by name
+only if they were seen: the values of a pod's amounts change, but hardly ever the names."""
 _CONDITION: Final = ("status", "reason", "message", "lastProbeTime", "lastTransitionTime", "observedGeneration")
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Write a status: the body of a strategic merge patch, and the status the object has once it is done, as far as
-    what we know of it is not old."""
+    """Write a status: the body of a strategic merge patch, and the resulting status, if the agent's copy is current."""
 
     body: Mapping[str, object]
     status: k8s.PodStatus
@@ -52,13 +51,12 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Take the object away, with no grace: everything it asked for is done."""
+    """Delete the object, without grace: everything it requested is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodProgress:
-    """How far a pod is on this node. ``could_run``: a container of it may run; ``is_over``: nothing of it is left to
-    do."""
+    """A pod's progress on this node. ``could_run``: a container of it may run; ``is_over``: nothing is left to do."""
 
     could_run: bool = True
     is_over: bool = False
@@ -74,22 +72,22 @@ def due(
     in_doubt: bool = False,
     hopeless: bool = False,
 ) -> Patch | Remove | None:
-    """What is to be done next about the object ``of``, which may be a static pod's mirror; None: nothing.
+    """Return the next write about the object ``of``, which may be a static pod's mirror; None if none is due.
 
-    ``reported`` is the status the server has, as far as we know; ``computed`` ours, None where none was ever computed.
-    ``now`` is RFC 3339. ``in_doubt``: nobody knows whether the last patch arrived. ``hopeless``:
-    the server calls the status invalid and was asked often enough; a pod that is over goes without being reported."""
+    ``reported``: the server's status, as far as known; ``computed``: the agent's, None if none was computed. ``now`` is
+    RFC 3339. ``in_doubt``: the last patch may or may not have arrived. ``hopeless``: the server repeatedly rejected the
+    status as invalid; a pod that is over is removed without its status."""
     is_done = is_to_go(of, progress)
     if computed is None and is_done:
-        computed = terminate(of, reported, now)  # asked to go before it was begun: it still ends by an end
+        computed = terminate(of, reported, now)  # deleted before it was begun: its status still ends properly
     if computed is not None and not (is_done and hopeless):
         merged = normalize(of, merge(reported, computed, could_run=progress.could_run, now=now))
         members = changed_members(normalize(of, reported), merged, in_doubt=in_doubt)
         if computed.phase in TERMINAL and merged.phase not in TERMINAL:
-            # An end that is held back: the phase is the server's, of which our picture may be an old one.
+            # An end that is held back: the phase is the server's, and the agent's copy may be outdated.
             members = {name: value for name, value in members.items() if name not in _PHASE}
         elif members.get("phase") in TERMINAL:
-            # For the same reason an end is sent with all of its fields, whatever they seem to be already.
+            # For the same reason an end is sent with all of its fields, even if they seem unchanged.
             members |= {"reason": merged.reason or None, "message": merged.message or None}
         if members:
             return Patch({"metadata": {"uid": of.metadata.uid}, "status": members}, merged)
@@ -97,12 +95,12 @@ def due(
 
 
 def is_to_go(of: k8s.Pod, progress: PodProgress) -> bool:
-    """Whether nothing but its last status keeps the object: its pod was deleted and is over."""
+    """True if only its last status keeps the object: its pod was deleted and is over."""
     return bool(of.metadata.deletion_timestamp) and not is_mirror(of) and progress.is_over
 
 
 def is_urgent(of: k8s.Pod, reported: k8s.PodStatus, computed: k8s.PodStatus | None, progress: PodProgress) -> bool:
-    """Whether somebody waits for what is due: the end of a pod, or the first time that it is ready."""
+    """True if clients wait for the write: for the end of a pod, or its first readiness."""
     if of.metadata.deletion_timestamp and progress.is_over:
         return True
     if computed is None:
@@ -117,8 +115,8 @@ def _is_ready(status: k8s.PodStatus) -> bool:
 
 
 def changed_members(before: k8s.PodStatus, after: k8s.PodStatus, *, in_doubt: bool = False) -> dict[str, object]:
-    """The ``status`` of a strategic merge patch that leads from one status to the other as far as it is ours; empty
-    when they are alike. ``in_doubt``: all that is ours, alike or not."""
+    """Return the ``status`` of a strategic merge patch between two statuses, in the agent's fields; empty if they
+    agree. ``in_doubt``: all of the agent's fields, equal or not."""
     old, new = msgspec.to_builtins(before), msgspec.to_builtins(after)
     names = [n for n in (*_PLAIN, *_ADDRESSES, *_MAPS) if in_doubt or old.get(n) != new.get(n)]
     members = {name: _replacing(old.get(name), name, new.get(name)) for name in names}
@@ -127,7 +125,7 @@ def changed_members(before: k8s.PodStatus, after: k8s.PodStatus, *, in_doubt: bo
 
 
 def _replacing(before: Any, name: str, value: Any) -> object:
-    """The member's value in a patch after which nothing of the one before is left."""
+    """Return the member's value for a patch that leaves nothing of the one before."""
     if name in _ADDRESSES and value:
         return [{"$patch": "replace"}, *value]
     if name in _MAPS:
@@ -136,8 +134,8 @@ def _replacing(before: Any, name: str, value: Any) -> object:
 
 
 def _without(before: Any, value: Any) -> Any:
-    """A map with null for each key that went away; "replace" would not do, for an API server ignores a map that says so
-    where it has none yet (seen of v1.36.3)."""
+    """Return a map with null for each removed key. The directive "replace" is unusable: an API server ignores a map
+    with it if it has none yet (seen in v1.36.3)."""
     if not (isinstance(before, dict) and isinstance(value, dict)):
         return value
     return {key: _without(before.get(key), value.get(key)) for key in {**before, **value}}
@@ -157,6 +155,6 @@ def _conditions(before: k8s.PodStatus, after: k8s.PodStatus, *, in_doubt: bool) 
 
 
 def _whole(condition: k8s.PodCondition) -> dict[str, object]:
-    """The condition with null for what it does not have, so that nothing of the one before stays."""
+    """Return the condition with null for its absent members, so that nothing of the one before stays."""
     given = msgspec.to_builtins(condition)
     return {"type": condition.type, **{name: given.get(name) for name in _CONDITION}}

@@ -1,12 +1,12 @@
-"""The pod's phase, counted from its container statuses (upstream: getPhase).
+"""The pod's phase, computed from its container statuses (upstream: getPhase).
 
 Init containers come first: while a plain one is pending the pod is Pending; one that failed and may not run again fails
-the pod. A sidecar holds the pod back only until it was made; until it has started no regular container is, and those
-hold the pod back themselves. While a sidecar runs the pod runs, so a terminal phase is never shown beside a live
-container. How a sidecar ended never counts; the regular ones decide.
+the pod. A sidecar holds the pod back only until it was created; regular containers start after it, and hold the pod
+back themselves. While a sidecar runs the pod runs, so a terminal phase is never shown with a live container. A
+sidecar's exit never counts; the regular containers decide.
 
-While a pod starts over (RestartAllContainers) nothing has ended for good, whatever a policy says of the exit: it was us
-who took it away. That holds until each container was made again, which its status shows: it waits, and has no id.
+While a pod starts over (RestartAllContainers) no end is permanent, whatever the policy: the agent removed the
+containers. That holds until each container was created again, as its status shows: until then it waits, and has no id.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TERMINAL = frozenset({SUCCEEDED, FAILED})
 
 @dataclass(slots=True)
 class _Count:
-    """Plain init containers, regular containers alone, and regular ones together with sidecars."""
+    """Counts of plain init containers, of regular containers alone, and of regular ones together with sidecars."""
 
     pending_init: int = 0
     failed_init: int = 0
@@ -44,8 +44,8 @@ class _Count:
 
 
 def phase(pod: Pod, statuses: Mapping[str, ContainerStatus], *, is_ending: bool, is_starting_over: bool = False) -> str:
-    """The phase. ``is_ending``: the worker is past the point of return, so what has stopped has stopped permanently;
-    ``is_starting_over``: a container is still there whose exit has all of them restarted."""
+    """Return the phase. ``is_ending``: the worker began to stop the pod, so stopped containers stay so;
+    ``is_starting_over``: a container whose exit restarts all still exists."""
     count, may_start_over = _Count(), not is_ending and _may_start_over(pod)
     for container in pod.spec.init_containers:
         status = statuses.get(container.name)
@@ -74,7 +74,7 @@ def _phase_of_stopped(pod: Pod, count: _Count, *, is_ending: bool) -> str:
 
 
 def last_exit(status: ContainerStatus) -> ContainerStateTerminated | None:
-    """How the container ended, or ended last before it waits; None while it runs and before it ever ended."""
+    """Return the container's end, or its last one while it waits; None while it runs and before its first end."""
     if status.state is not None and status.state.terminated is not None:
         return status.state.terminated
     if status.state is not None and status.state.running is not None:
@@ -99,7 +99,7 @@ def _count_init(
     code = init_exit_code(exit_.exit_code, exit_.reason) if exit_ is not None else 0
     waits = status is not None and status.state is not None and status.state.waiting is not None
     if exit_ is None or (waits and code == 0) or (may_start_over and _is_taken_away(status)):
-        count.pending_init += 1  # one that waits although it had succeeded runs once more, in a new sandbox
+        count.pending_init += 1  # one that waits after it had succeeded runs once more, in a new sandbox
     elif code != 0:
         count.failed_init += 1
         count.failed_init_for_good += not allows_restart(pod, container, code)
@@ -119,17 +119,17 @@ def _count_regular(
         count.waiting += 1
     else:
         count.stopped += 1
-        # One that waits is not done, however well it ended before.
+        # A waiting container is not done, even if its last run succeeded.
         count.succeeded += state.terminated is not None and exit_.exit_code == 0
         is_recreated = not is_ending and _is_recreated(status, exit_)
         count.restartable += goes_on or is_recreated or allows_restart(pod, container, exit_.exit_code)
 
 
 def _is_recreated(status: ContainerStatus, exit_: ContainerStateTerminated) -> bool:
-    """Whether another container than the one that ended waits for its start.
+    """True if a new container, not the one that ended, waits for its start.
 
-    A failed liveness probe or an edit has it made whatever the policy says of the code of the one before; an agent that
-    is stopped between making and starting it leaves it for the next one to start.
+    A failed liveness probe or an edit recreates it whatever the policy for the last exit code; an agent that is stopped
+    between creation and start leaves it for the next one to start.
     """
     waits = status.state is not None and status.state.waiting is not None
     return waits and bool(status.container_id) and status.container_id != exit_.container_id
@@ -140,8 +140,8 @@ def _may_start_over(pod: Pod) -> bool:
 
 
 def _is_taken_away(status: ContainerStatus | None) -> bool:
-    """Whether the container is to be made again after all were taken away: it waits without one. Of one that was lost
-    unseen the policy decides, as in any pod."""
+    """True if the container must be recreated after all were removed: it waits without an id. After an unobserved loss
+    the policy decides, as in any pod."""
     if status is None or status.state is None or status.state.waiting is None or status.container_id:
         return False
     ended = last_exit(status)

@@ -1,8 +1,8 @@
-"""A resize as the pod's status reports it: that it waits, that it is under way, and the events between two statuses.
+"""A resize in the pod's status: pending or in progress, and the events between two statuses.
 
-Two conditions, which are there while they are true (KEP-1287). ``PodResizePending`` says why the node has not granted
-what the spec asks for; ``PodResizeInProgress`` that what it granted is not so yet, and what goes wrong. Each is about
-the generation of the spec that it has seen. ``conditions`` asks for both, ``pods.status_publisher`` for the events.
+Two conditions, which exist while they are true (KEP-1287). ``PodResizePending`` has the reason why the node has not
+granted the spec's resources; ``PodResizeInProgress`` means that the granted ones are not in effect yet, with any error.
+Each has the generation of the spec that it is about. ``conditions`` uses both, ``pods.status_publisher`` the events.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ ERROR: Final = "Error"
 
 @dataclass(frozen=True, slots=True)
 class ResizeFacts:
-    """What is known of a pod's resizes besides its spec: what it is ``allocated``, None where nobody keeps that; the
-    one that waits; and why the last one could not be carried out, or empty."""
+    """A pod's resizes besides its spec: its ``allocated`` resources, None if they are not kept; the pending resize; and
+    why the last one could not be carried out, or ""."""
 
     allocated: Allocation | None = None
     pending: Pending | None = None
@@ -40,8 +40,8 @@ class ResizeFacts:
 def resize_conditions(
     pod: k8s.Pod, observed: PodObservation, facts: ResizeFacts, before: Container[str] = ()
 ) -> Iterator[tuple[str, str, str, int]]:
-    """Type, reason, message and generation of the conditions that are true of the pod, as it is allocated. ``before``:
-    types of those it had."""
+    """Yield type, reason, message and generation of the conditions that are true of the pod, as it is allocated.
+    ``before``: types of its earlier conditions."""
     if facts.pending is not None:
         yield PENDING, facts.pending.reason, facts.pending.message, facts.pending.generation
     allocated, had = facts.allocated, IN_PROGRESS in before
@@ -52,7 +52,7 @@ def resize_conditions(
 def happened(
     pod: k8s.Pod, before: k8s.PodStatus | None, now: k8s.PodStatus
 ) -> Iterator[tuple[Literal["Normal", "Warning"], str, str]]:
-    """Type, reason and message of the events of what changed between two statuses of the pod, as it is allocated."""
+    """Yield type, reason and message of the events between two statuses of the pod, as it is allocated."""
     old, new = _in_progress(before), _in_progress(now)
     if new is None and old is not None:
         yield "Normal", messages.COMPLETED, messages.event_message("completed", pod, old.observed_generation or 0)

@@ -1,10 +1,10 @@
-"""A status brought up to date with the probes and readiness gates alone.
+"""Updates a status from the probes and readiness gates alone.
 
-A sync of a pod may take minutes: an image is pulled, a container stops within its grace. What a probe found
-meanwhile must not wait for its end, least of all that a container which is being stopped serves no more. So the status
-last shown is corrected in what follows from the probes, and in nothing else, because the sync will compute the rest
-from the observation it began with (upstream: SetContainerReadiness and SetContainerStartup). The conditions of others
-are read again with it; where one of them is a readiness gate that is all there is to do, and no sync is made for it.
+A sync of a pod may take minutes: an image is pulled, a container stops within its grace. Probe results must not wait
+for its end, above all the result that a container which is being stopped is no longer ready. So the last status is
+corrected where it depends on probes, and nowhere else, because the sync will compute the rest from the observation it
+began with (upstream: SetContainerReadiness and SetContainerStartup). The conditions of others are read again as well;
+if one of them is a readiness gate, this correction is all that is needed, without a sync.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def with_verdicts(pod: k8s.Pod, shown: k8s.PodStatus, verdicts: Verdicts, now: str) -> k8s.PodStatus:
-    """The status with what the probes say now of the containers it shows running. ``now`` is RFC 3339."""
+    """Return the status with the present probe results of its running containers. ``now`` is RFC 3339."""
     if shown.phase in TERMINAL:
         return shown
     sidecars = [container for container in pod.spec.init_containers if is_sidecar(container)]

@@ -1,10 +1,9 @@
-"""The last word on a pod's status: what is shown once nothing of the pod runs any more (upstream: TerminatePod).
+"""The final status of a pod, once nothing of it runs any more (upstream: TerminatePod).
 
-Called when the pod's worker is past stopping the containers. Statuses that could not be observed to the end must not
-look like success, so whatever is not known to have ended counts as killed; only containers that never had a chance to
-start, behind an init container that did not finish, keep waiting. And the pod itself gets a terminal phase, because
-controllers replace a pod, and the API server lets it go, only then. Static pods keep theirs: they are not over for as
-long as their manifest is there.
+Computed when the pod's worker has stopped the containers. Ends that were not observed must not look like success, so
+every container without a known end counts as killed; only containers that could never start, because an init container
+did not finish, keep waiting. The pod itself gets a terminal phase, because only then do controllers replace a pod and
+does the API server delete it. Static pods keep their phase: they are not over while their manifest exists.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def terminate(pod: k8s.Pod, status: k8s.PodStatus, now: str) -> k8s.PodStatus:
-    """The pod's final status. ``now`` (RFC 3339) becomes the transition time of what changes by it. A second call
+    """Return the pod's final status. ``now`` (RFC 3339) becomes the transition time of its changes. A second call
     changes nothing more."""
     regular = status.container_statuses
     if _was_initialized(pod, status):
@@ -47,12 +46,12 @@ def _ended(status: k8s.ContainerStatus) -> k8s.ContainerStatus:
 
 
 def _has_moved(status: k8s.ContainerStatus) -> bool:
-    """Whether the container was ever more than waiting."""
+    """True if the container ever left the state of waiting."""
     return status.state is None or status.state.waiting is None or last_exit(status) is not None
 
 
 def _was_initialized(pod: k8s.Pod, status: k8s.PodStatus) -> bool:
-    """Whether the regular containers had their turn."""
+    """True if the pod was initialised, so that its regular containers could start."""
     if not pod.spec.init_containers or any(map(_has_moved, status.container_statuses)):
         return True
     newest = pod.spec.init_containers[-1]
@@ -66,6 +65,6 @@ def _was_initialized(pod: k8s.Pod, status: k8s.PodStatus) -> bool:
 
 
 def _reached(init: Sequence[k8s.ContainerStatus]) -> int:
-    """How many init containers had their turn: all up to the last that moved, and always the first."""
+    """Return how many init containers had their turn: all up to the last that moved, and always the first."""
     moved = [index for index, status in enumerate(init) if _has_moved(status)]
     return moved[-1] + 1 if moved else 1

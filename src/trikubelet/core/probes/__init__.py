@@ -1,7 +1,7 @@
-"""What follows from the results of probes (upstream: pkg/kubelet/prober).
+"""Folds the results of probes into verdicts (upstream: pkg/kubelet/prober).
 
-``Track`` is what one probe concluded about one container, ``record_result`` folds its next result into it;
-``first_delay`` says when it is run first, ``kept`` what an agent that was restarted goes on believing.
+``Track`` is the verdict of one probe about one container, ``record_result`` folds its next result into it;
+``first_delay`` schedules its first run, and ``kept`` is the verdict that survives a restart of the agent.
 """
 
 from __future__ import annotations

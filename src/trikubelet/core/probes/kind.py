@@ -1,4 +1,4 @@
-"""The three kinds of probes, and which a pod has."""
+"""The three kinds of probes, and the probes of a pod."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class ProbeKind(StrEnum):
-    """What a probe asks after. The values are the words of events."""
+    """The kind of a probe. The values are the words in events."""
 
     LIVENESS = "Liveness"
     READINESS = "Readiness"
     STARTUP = "Startup"
 
     def probe_of(self, container: Container) -> Probe | None:
-        """The container's probe of this kind."""
+        """Return the container's probe of this kind."""
         match self:
             case ProbeKind.LIVENESS:
                 return container.liveness_probe
@@ -32,7 +32,7 @@ class ProbeKind(StrEnum):
 
 
 def probes_of(pod: Pod) -> Iterator[tuple[ProbeKind, Container]]:
-    """Every probe of the pod: its regular containers and its sidecars have them. What else runs is not probed."""
+    """Yield every probe of the pod: those of its regular containers and sidecars. Other containers are not probed."""
     sidecars = (container for container in pod.spec.init_containers if is_sidecar(container))
     for container in (*pod.spec.containers, *sidecars):
         for kind in ProbeKind:

@@ -1,14 +1,14 @@
-"""When a container is probed first, and what counts until then.
+"""Schedules a container's first probes, and defines its verdicts until then.
 
-An agent that was restarted finds containers that it had probed before. It must not probe all of them at once,
-so the first probes of what it found running are spread over their period. And it must not take a container that
-serves for one that does not because it knows nothing yet: what the pod's status said of it counts until its probe has
-said something else (upstream since 1.35: ChangeContainerStatusOnKubeletRestart is off; KEP-4781).
+A restarted agent finds containers that it had probed before. It must not probe all of them at once, so the first probes
+of running containers are spread over their period. And it must not treat a ready container as unready only because it
+knows nothing yet: the pod's status counts until a probe has another result (upstream since 1.35:
+ChangeContainerStatusOnKubeletRestart is off; KEP-4781).
 
-A new container is asked as soon as it runs whether it has started and whether it is ready, for it may be; upstream asks
-with its next tick. But it must not be killed for not being up in its first moments, which that tick prevents: whether
-it is alive is first asked after a period, and before that no failure counts against its start. So it has
-failureThreshold periods to start, as the API's documentation says. An initial delay replaces these periods.
+A new container's startup and readiness probes run as soon as it runs, because it may be ready; upstream waits for its
+next tick. But it must not be killed for its first moments, which that tick prevents: its liveness is first probed after
+a period, and before that failures of its startup do not count. So it has failureThreshold periods to start, as the
+API's documentation promises. An initial delay replaces these periods.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from trikubelet.model.k8s import ContainerStatus, Probe
 
 KEPT_SECONDS_MIN = 10.0
-"""For how long a container must have run when this agent found it for its status to be believed (upstream)."""
+"""A container must have run this long before this agent found it for its status to count (upstream)."""
 
 
 def period_seconds(probe: Probe) -> float:
-    """How often the probe is run."""
+    """Return the period of the probe in seconds."""
     return float(probe.period_seconds or PROBE_PERIOD_SECONDS)
 
 
 def failures_count_after(kind: ProbeKind, probe: Probe) -> float:
-    """For how many seconds after its container's start a probe that fails says nothing."""
+    """Return the seconds after its container's start during which failures of a probe do not count."""
     if probe.initial_delay_seconds:
         return float(probe.initial_delay_seconds)
     return 0.0 if kind is ProbeKind.READINESS else period_seconds(probe)
 
 
 def first_delay(kind: ProbeKind, probe: Probe, ran_seconds: float, known_seconds: float, share: float) -> float:
-    """Seconds until the first probe of a container that has run for so long, in a pod that this agent has known for so
-    long. ``share``, in [0, 1), is the probe's place in the period over which the first probes of what was found running
-    are spread."""
+    """Return the seconds until the first probe of a container that has run that long, in a pod that this agent has
+    known that long. ``share``, in [0, 1): the probe's place in the period over which the first probes of running
+    containers are spread."""
     # A success of a startup probe counts at any time.
     asks_early = kind is ProbeKind.STARTUP and not probe.initial_delay_seconds
     delay = (0.0 if asks_early else failures_count_after(kind, probe)) - ran_seconds
@@ -53,8 +53,7 @@ def first_delay(kind: ProbeKind, probe: Probe, ran_seconds: float, known_seconds
 
 
 class SavedProbeResults(msgspec.Struct, frozen=True, rename="camel"):
-    """What probes concluded about the container of that id, as it is saved: what its status would say, where nobody has
-    one."""
+    """The saved verdicts about the container of that id; they replace its status where there is none."""
 
     container_id: str
     ready: bool = False
@@ -68,8 +67,8 @@ def kept(
     ran_seconds: float,
     known_seconds: float,
 ) -> Verdict | None:
-    """What goes on to count of a container by the status last shown of its name, if that was about this very one. None
-    for nothing."""
+    """Return the verdict that stays in force for a container, from the last status of its name, if that was about this
+    very container. None if there is none."""
     if ran_seconds <= known_seconds + KEPT_SECONDS_MIN:
         return None
     if shown is None or shown.container_id.rpartition("://")[2] != container_id:

@@ -1,14 +1,14 @@
-"""What one probe concluded about one container: the fold of all its results.
+"""The verdict of one probe about one container: the fold of all its results.
 
     begin ──► liveness SUCCESS · readiness FAILURE · startup UNKNOWN
                  │ record_result: successThreshold or failureThreshold times the same, in a row
                  ▼
-              SUCCESS ⇄ FAILURE            readiness goes to and fro
-              liveness FAILURE, startup FAILURE or SUCCESS: on hold, not probed again before there is a new container
+              SUCCESS ⇄ FAILURE            readiness alternates
+              liveness FAILURE, startup FAILURE or SUCCESS: on hold, not probed again until there is a new container
 
-An unknown result (the runtime could not be asked, say) is not recorded: it neither counts nor interrupts a row.
-A failed container is left alone because it is being killed, and to run commands in it then does harm; a started one
-has started, once and for all.
+An unknown result (the runtime did not answer, for example) is not recorded: it neither counts nor interrupts a row. A
+failed container is not probed because it is being killed, and running commands in it then does harm; a started one
+stays started.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _AT_FIRST = {
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One probe of the container of that id. ``verdict`` is what counts; ``last`` was the result ``row`` times in a
-    row."""
+    """One probe of the container of that id. ``verdict`` is the one in force; the last ``row`` results in a row were
+    ``last``."""
 
     container_id: str
     verdict: Verdict
@@ -43,13 +43,13 @@ class Track:
 
 
 def begin(kind: ProbeKind, container_id: str, kept: Verdict | None = None) -> Track:
-    """A container that was not known before; ``kept``: what an earlier agent had concluded."""
+    """Return the track of a new container; ``kept``: the verdict of an earlier agent."""
     verdict = _AT_FIRST[kind] if kept is None else kept
     return Track(container_id, verdict, on_hold=_is_final(kind, verdict))
 
 
 def record_result(kind: ProbeKind, probe: Probe, track: Track, result: Verdict) -> Track:
-    """The probe's result was SUCCESS or FAILURE. Not to be called for a track that is on hold."""
+    """Fold in a result, SUCCESS or FAILURE. Must not be called for a track that is on hold."""
     assert not track.on_hold
     assert result is not Verdict.UNKNOWN
     needed = _needed(probe, result)
@@ -62,19 +62,20 @@ def record_result(kind: ProbeKind, probe: Probe, track: Track, result: Verdict) 
 
 
 def is_concluded(probe: Probe, track: Track) -> bool:
-    """Whether the container's own results say what the verdict says, and not just what was assumed at first."""
+    """True if the verdict follows from the container's own results, not from the initial assumption."""
     return track.verdict is track.last and track.row == _needed(probe, track.last)
 
 
 def end(kind: ProbeKind, track: Track) -> Track:
-    """The pod is being stopped: who answers no more must not be killed, or held back, for that. Readiness goes on."""
+    """Return the track while the pod is stopped: failures must no longer kill or hold back containers. Readiness goes
+    on."""
     if kind is ProbeKind.READINESS:
         return track
     return replace(track, verdict=Verdict.SUCCESS, on_hold=True)
 
 
 def _needed(probe: Probe, result: Verdict) -> int:
-    """How often in a row it must be the result to count."""
+    """Return how many equal results in a row it takes to count."""
     if result is Verdict.SUCCESS:
         return probe.success_threshold or PROBE_SUCCESSES
     return probe.failure_threshold or PROBE_FAILURES

@@ -1,11 +1,10 @@
-"""Resizing a pod in place: what it is allocated, what its containers were made with, and what is to become of both.
+"""Resizing a pod in place: its allocated resources, those its containers were created with, and the steps between.
 
     spec ──verdict──► allocation ──plan, per container──► made ──the runtime──► what is reported as ``resources``
 
-A resize is asked for by a change of the spec, and the node decides whether it can be had (``verdicts``). What a pod is
-*allocated* (``allocation``) is what it counts with everywhere; what a container was *made* with, or was changed to
-since, is what it has. Where the two differ a resize is in progress (``progress``), and ``core.actions`` plans what to
-do about it. Rules, reasons and words are upstream's (KEP-1287; pkg/kubelet/allocation and kuberuntime of v1.36).
-``pods.allocations`` keeps both, ``pods.resize_decisions`` decides in the turn that ``pods.resizes`` gives, and
-``pods.resizing`` carries out.
+A change of the spec requests a resize, and the node decides if it is possible (``verdicts``). The *allocated* resources
+of a pod (``allocation``) count everywhere; a container's actual ones are those it was *made* with, or changed to since.
+If the two differ a resize is in progress (``progress``), and ``core.actions`` plans its steps. Rules, reasons and texts
+are upstream's (KEP-1287; pkg/kubelet/allocation and kuberuntime of v1.36). ``pods.allocations`` keeps both,
+``pods.resize_decisions`` decides in the order of ``pods.resizes``, and ``pods.resizing`` carries out the steps.
 """

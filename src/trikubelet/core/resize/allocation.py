@@ -1,7 +1,7 @@
-"""What a pod is allocated: the amounts it was admitted with, or those of the last resize that the node granted.
+"""The allocated resources of a pod: those it was admitted with, or those of the last resize that the node granted.
 
-Everything on the node goes by it (sums, cgroups, new containers, the downward API), whatever the spec says by now. It
-is kept over restarts of the agent, for only so a resize can be noticed that was asked for while none was running.
+Everything on the node uses them (sums, cgroups, new containers, the downward API), whatever the present spec. They are
+kept over restarts of the agent, because otherwise a resize that was requested while none ran would go unnoticed.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ NOTHING = k8s.ResourceRequirements()
 
 
 class Made(msgspec.Struct, frozen=True):
-    """The amounts that the container of that ``attempt`` was made with, or was changed to since."""
+    """The amounts that the container of that ``attempt`` was created with, or changed to since."""
 
     attempt: int
     amounts: Amounts
 
 
 class Allocation(msgspec.Struct, frozen=True):
-    """What a pod is allocated: its containers' resources by name, its own, and of which ``generation`` of its spec they
-    are; and what was made of it. ``made`` is by container; ``pod_made`` are the pod's own as its cgroup has them."""
+    """A pod's allocated resources: its containers' by name, its own, and the ``generation`` of the spec they are from.
+    ``made``: the actual amounts, by container; ``pod_made``: the pod's own resources in its cgroup."""
 
     generation: int
     containers: dict[str, k8s.ResourceRequirements]
@@ -40,7 +40,7 @@ class Allocation(msgspec.Struct, frozen=True):
 
 
 def allocation_of(pod: k8s.Pod, before: Allocation | None = None) -> Allocation:
-    """The pod's own spec as its allocation; ``before``: the one it takes the place of."""
+    """Return the resources of the pod's own spec as its allocation; ``before``: the one it replaces."""
     return Allocation(
         generation=pod.metadata.generation or 0,
         containers={one.name: one.resources or NOTHING for one in (*pod.spec.init_containers, *pod.spec.containers)},
@@ -51,7 +51,7 @@ def allocation_of(pod: k8s.Pod, before: Allocation | None = None) -> Allocation:
 
 
 def as_allocated(pod: k8s.Pod, allocation: Allocation) -> k8s.Pod:
-    """The pod with what it is allocated in place of what its spec says; the same pod where both say the same."""
+    """Return the pod with its allocated resources in place of the spec's; the same pod if both are equal."""
     own = pod.spec.resources
     if not same(own, allocation.pod):
         own = allocation.pod
@@ -63,7 +63,7 @@ def as_allocated(pod: k8s.Pod, allocation: Allocation) -> k8s.Pod:
 
 
 def same(one: k8s.ResourceRequirements | None, other: k8s.ResourceRequirements | None) -> bool:
-    """Whether two say the same, in whatever way amounts are written."""
+    """True if two are equal, in whatever notation."""
     one, other = one or NOTHING, other or NOTHING
     return one == other or (
         one.claims == other.claims
@@ -73,18 +73,18 @@ def same(one: k8s.ResourceRequirements | None, other: k8s.ResourceRequirements |
 
 
 def asks_for_more(pod: k8s.Pod, allocated: k8s.Pod) -> bool:
-    """Whether the pod asks for more processor time or memory than it is allocated."""
+    """True if the pod requests more CPU or memory than it is allocated."""
     asked, given = promised(pod), promised(allocated)
     return any(asked.get(name, 0) > given.get(name, 0) for name in RESIZABLE)
 
 
 def written(allocation: Allocation) -> bytes:
-    """As it is kept in a file."""
+    """Return the content of the file that keeps it."""
     return msgspec.json.encode(allocation)
 
 
 def read(content: bytes) -> Allocation:
-    """What is kept in a file. Raises ValueError."""
+    """Return the allocation in a file. Raises ValueError."""
     return msgspec.json.decode(content, type=Allocation)  # whose errors are ValueErrors
 
 

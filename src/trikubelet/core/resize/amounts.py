@@ -1,7 +1,7 @@
-"""What a resize can change of a container, in numbers: processor time and memory, requested and limited.
+"""The amounts of a container that a resize can change: CPU and memory, requests and limits.
 
-A limit is the one that holds: the container's own, or the whole pod's where it has none. An amount that nobody can read
-counts as not stated; a pod with one is refused elsewhere.
+A limit is the effective one: the container's own, or else the whole pod's. An invalid amount counts as unstated; a pod
+with one is rejected elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KINDS: Final = tuple((name, kind) for name in RESIZABLE for kind in ("requests"
 
 
 class Amounts(NamedTuple):
-    """Millicores and bytes; 0 for what is not stated."""
+    """Millicores and bytes; 0 for unstated ones."""
 
     cpu_request: int = 0
     cpu_limit: int = 0
@@ -35,7 +35,7 @@ class Amounts(NamedTuple):
 
 
 def wanted(pod: Pod, container: Container) -> Amounts:
-    """What the container of the pod is to have."""
+    """Return the desired amounts of a container of the pod."""
     return Amounts(
         _read(lambda: of_container(container, "requests", "cpu")),
         _read(lambda: limit_of(pod, container, "cpu")),
@@ -45,8 +45,8 @@ def wanted(pod: Pod, container: Container) -> Amounts:
 
 
 def asked_changes(before: Pod, after: Pod) -> Iterator[tuple[str, str, str]]:
-    """What a pod's new spec asks of its containers to be changed, each in upstream's words: the resource, ``requests``
-    or ``limits``, and what becomes of it."""
+    """Yield the changes of containers in a pod's new spec, in upstream's words: the resource, ``requests`` or
+    ``limits``, and the operation."""
     old = {one.name: one for one in (*before.spec.init_containers, *before.spec.containers)}
     for container in (*after.spec.init_containers, *after.spec.containers):
         if container.name not in old:
@@ -58,24 +58,24 @@ def asked_changes(before: Pod, after: Pod) -> Iterator[tuple[str, str, str]]:
 
 
 def canonical(stated: k8s.ResourceRequirements | None) -> k8s.ResourceRequirements:
-    """Resources with amounts in the form the API server keeps; one that nobody can read stays as it is."""
+    """Return resources with amounts in the form that the API server keeps; invalid ones are kept unchanged."""
     stated = stated or k8s.ResourceRequirements()
     return replace(stated, limits=_canonical(stated.limits), requests=_canonical(stated.requests))
 
 
 def is_held_to(amounts: Amounts, reported: HeldResources | None) -> bool:
-    """Whether a container is held to these amounts, by what its runtime reports. What it does not report is taken to
-    be as it should, and no runtime reports memory requests."""
+    """True if the runtime's report on a container agrees with these amounts. Unreported values count as correct, and no
+    runtime reports memory requests."""
     if reported is None:
         return True
-    # A request of 0 here is stated as 0, or not stated beside the whole pod's limit, which then is the request. Earlier
-    # agents took the limit in both cases, and what they made is not to be changed as it runs.
+    # A request of 0 here is stated as 0, or unstated with a limit of the whole pod, which then is the request. Earlier
+    # agents used the limit in both cases, and their running containers must not be changed.
     if reported.cpu_shares and reported.cpu_shares not in _possible_shares(amounts):
         return False
     period, quota = reported.cpu_period_us, reported.cpu_quota_us
     if period and quota > 0:
         has_quota = quota == quota_us(amounts.cpu_limit, period)
-    else:  # who reports anything of the processor and no quota says that there is none
+    else:  # a runtime that reports CPU values but no quota means that there is none
         has_quota = not (amounts.cpu_limit and (period or quota or reported.cpu_shares))
     if not has_quota:
         return False
@@ -87,8 +87,8 @@ def _possible_shares(amounts: Amounts) -> tuple[int, ...]:
 
 
 def reported_amounts(reported: HeldResources) -> Amounts:
-    """What a container is held to, by what its runtime reports, rounded up; 0 where it is not limited. No runtime
-    reports memory requests."""
+    """Return a container's amounts as its runtime reports them, rounded up; 0 if it is not limited. No runtime reports
+    memory requests."""
     period, quota = reported.cpu_period_us, reported.cpu_quota_us
     return Amounts(
         cpu_request=-(-reported.cpu_shares * 1000 // SHARES_PER_CPU),

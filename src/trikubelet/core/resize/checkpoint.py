@@ -1,10 +1,10 @@
-"""Upstream's files of what all pods of a node are allocated and were made with, as its kubelet writes and reads them.
+"""Upstream's files of the allocated and the actual resources of all pods, as its kubelet writes and reads them.
 
     {"data": "{\"entries\": {UID: {"ContainerResources": {NAME: …}, "PodLevelResources": …}}}", "checksum": N}
 
 The checksum is FNV-1a (32 bits) over Go's print of the data. Upstream's kubelet does not start with a file whose
 checksum is wrong. It ignores fields that it does not know, and leaves them out when it writes: so the field ``writer``
-shows whether this agent wrote the file last.
+shows if this agent wrote the file last.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def written(pods: Mapping[str, PodResources]) -> bytes:
 
 
 def read(content: bytes) -> Checkpoint:
-    """Return what a file has. Raises ValueError."""
+    """Return the content of a file. Raises ValueError."""
     file = msgspec.json.decode(content, type=_File)  # whose errors are ValueErrors
     if file.checksum != _checksum(file.data):
         raise ValueError("its checksum is wrong")
@@ -68,16 +68,16 @@ def allocated(allocation: Allocation) -> PodResources:
 
 
 def actuated(allocation: Allocation, before: PodResources | None = None) -> PodResources:
-    """Return the resources that the pod's containers were made with; of containers that this agent knows nothing of,
-    what the file had ``before``."""
+    """Return the resources that the pod's containers were created with; for containers without a record, those that the
+    file had ``before``."""
     made = {name: with_amounts(allocation.containers.get(name), one.amounts) for name, one in allocation.made.items()}
     known = (before.container_resources if before is not None else None) or {}
     return PodResources({**known, **made}, allocation.pod_made)
 
 
 def allocation_of_upstream(found: PodResources, before: Allocation | None = None) -> Allocation:
-    """Return the allocation of a pod by upstream's kubelet. What its containers were made with the runtime tells;
-    ``before``: what this agent had noted."""
+    """Return the allocation of a pod by upstream's kubelet. The runtime reports its containers' actual amounts;
+    ``before``: this agent's own record."""
     return Allocation(
         generation=before.generation if before is not None else 0,
         containers=found.container_resources or {},

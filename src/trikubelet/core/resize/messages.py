@@ -1,4 +1,4 @@
-"""What events say of a resize, in upstream's form: what happened, and as JSON what is asked for or allocated."""
+"""Messages of events about a resize, in upstream's form: a verb, and as JSON the requested or allocated resources."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class _Part(msgspec.Struct):
 class _Summary(msgspec.Struct, omit_defaults=True, rename="camel"):
     init_containers: tuple[_Part, ...] = ()
     containers: tuple[_Part, ...] = ()
-    generation: int = -1  # which none is, so that it is always reported
+    generation: int = -1  # no real one, so that it is always written
     error: str = ""
 
 
 def event_message(what: str, pod: k8s.Pod, generation: int, error: str = "") -> str:
-    """The event's message: ``what`` became of the pod's resize of that generation."""
+    """Return the event's message about the pod's resize of that generation; ``what``: the verb."""
     summary = _Summary(_parts(pod.spec.init_containers), _parts(pod.spec.containers), generation, error)
     return f"Pod resize {what}: {msgspec.json.encode(summary, order='deterministic').decode()}"
 

@@ -1,4 +1,4 @@
-"""The range of priorities that a pod belongs to, as metrics of resizes have it (``priority_bucket``)."""
+"""The range of a pod's priority in metrics about resizes (``priority_bucket``)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FROM: Final = (
 
 
 def priority_bucket(pod: Pod | None) -> str:
-    """Upstream's name of the range; ``unknown`` without a pod."""
+    """Return upstream's name of the range; ``unknown`` without a pod."""
     if pod is None:
         return "unknown"
     priority = pod.spec.priority or 0

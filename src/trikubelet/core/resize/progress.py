@@ -1,7 +1,7 @@
-"""How far a resize is that was granted: which containers have other amounts than they are allocated, and the pod.
+"""The progress of a granted resize: containers whose amounts differ from their allocated ones, and the pod's own.
 
-What ended or was never made has nothing to be resized: it gets its new amounts when it is made. Of a container that was
-made before anybody noted with what (by an older agent) the runtime is asked, as far as it reports that.
+Containers that ended or were never created need no resize: they get the new amounts when they are created. For a
+container without a record of its amounts (created by an older agent) the runtime's report counts, as far as it goes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RESTART = "RestartContainer"
 
 
 class Resize(NamedTuple):
-    """A container that runs with other amounts than it is allocated. ``held`` is None where nobody knows them."""
+    """A container that runs with other amounts than it is allocated. ``held`` is None if they are unknown."""
 
     container: k8s.Container
     status: ContainerStatus
@@ -34,7 +34,7 @@ class Resize(NamedTuple):
 
     @property
     def needs_restart(self) -> bool:
-        """Whether the container's policy wants it to be recreated for what changes."""
+        """True if the container's policy requires a restart for these changes."""
         if self.held is None:
             return False
         policies = {one.resource_name: one.restart_policy for one in self.container.resize_policy}
@@ -52,8 +52,8 @@ class Resize(NamedTuple):
 
     @property
     def has(self) -> Amounts:
-        """What it has, as far as anybody knows: where nobody noted it, what the runtime reports. What neither says
-        (a request of memory) counts as it shall be."""
+        """The container's amounts, as far as known: the recorded ones, or else those that the runtime reports. An
+        unreported amount (the memory request) counts as the desired one."""
         if self.held is not None:
             return self.held
         reported = self.status.resources
@@ -65,24 +65,25 @@ class Resize(NamedTuple):
 
     @property
     def shrinks(self) -> bool:
-        """Whether nothing grows, so that others may have what it gives up."""
+        """True if no amount grows, so that resources are freed."""
         return self.held is not None and all(new <= old for new, old in zip(self.wanted, self.held, strict=True))
 
     @property
     def memory_limit_shrinks(self) -> bool:
-        """Whether it may have less memory than before, or is limited for the first time."""
+        """True if the memory limit shrinks, or is set for the first time."""
         new, old = self.wanted.memory_limit, self.held.memory_limit if self.held is not None else 0
         return bool(new) and (not old or new < old)
 
 
 def held_amounts(status: ContainerStatus, allocation: Allocation) -> Amounts | None:
-    """What the container was made with, or was changed to since; None where nobody noted it."""
+    """Return the recorded amounts of the container, which it was created with or changed to; None without a record."""
     made = allocation.made.get(status.name)
     return made.amounts if made is not None and made.attempt == status.attempt else None
 
 
 def resizes(pod: k8s.Pod, observed: PodObservation, allocation: Allocation) -> tuple[Resize, ...]:
-    """The containers that run with other amounts than the pod, as it is allocated, gives them; in the spec's order."""
+    """Return the containers that run with other amounts than the pod, as it is allocated, gives them; in the spec's
+    order."""
     found = []
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         status = observed.latest(container.name)
@@ -97,8 +98,8 @@ def resizes(pod: k8s.Pod, observed: PodObservation, allocation: Allocation) -> t
 def unnoted(
     pod: k8s.Pod, observed: PodObservation, allocation: Allocation
 ) -> Iterator[tuple[ContainerStatus, Amounts]]:
-    """The containers that run with what the pod, as it is allocated, gives them, as far as their runtime reports, and
-    of which nobody noted it."""
+    """Yield the containers without a record whose runtime reports the amounts that the pod, as it is allocated, gives
+    them."""
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         status = observed.latest(container.name)
         if status is None or status.state is not ContainerState.RUNNING or _is_replaced(status, allocation):
@@ -110,28 +111,29 @@ def unnoted(
 
 
 def is_under_way(pod: k8s.Pod, observed: PodObservation, allocation: Allocation, *, before: bool) -> bool:
-    """Whether something of the pod, as it is allocated, has other amounts than it should have. ``before``: whether a
-    resize was reported to be under way when it was last looked at."""
+    """True if something of the pod, as it is allocated, does not have its desired amounts. ``before``: a resize was
+    reported to be in progress at the last check."""
     if not observed.running:
         return False
     if before and any(_is_replaced(status, allocation) for status in observed.running):
-        return True  # seen before it was recreated, for the resize or otherwise: what took its place is not seen yet
+        # observed before it was recreated, for the resize or otherwise; its replacement is not observed yet
+        return True
     return bool(resizes(pod, observed, allocation)) or is_pods_own_under_way(allocation)
 
 
 def _is_replaced(status: ContainerStatus, allocation: Allocation) -> bool:
-    """Whether a later attempt of the container than this one was noted."""
+    """True if a later attempt of the container than this one is recorded."""
     made = allocation.made.get(status.name)
     return made is not None and made.attempt > status.attempt
 
 
 def is_pods_own_under_way(allocation: Allocation) -> bool:
-    """Whether the pod's cgroup has other amounts of the pod's own than are allocated."""
+    """True if the pod's cgroup has other amounts of the pod's own than are allocated."""
     return allocation.pod is not None and not same(allocation.pod, allocation.pod_made)
 
 
 def as_made(pod: k8s.Pod, under_way: Iterable[Resize], allocation: Allocation) -> k8s.Pod:
-    """The pod with the amounts its containers have in place of those they are allocated, and with its own."""
+    """Return the pod with the actual amounts of its containers in place of the allocated ones, and with its own."""
     held = {one.container.name: one.has for one in under_way}
 
     def made(containers: Iterable[k8s.Container]) -> tuple[k8s.Container, ...]:
@@ -150,7 +152,7 @@ def as_made(pod: k8s.Pod, under_way: Iterable[Resize], allocation: Allocation) -
 
 
 def with_amounts(resources: k8s.ResourceRequirements | None, amounts: Amounts) -> k8s.ResourceRequirements:
-    """The resources with these amounts of processor time and memory; 0 is not stated."""
+    """Return the resources with these amounts of CPU and memory; 0 is unstated."""
     stated = resources or k8s.ResourceRequirements()
     numbers = {
         "requests": {"cpu": f"{amounts.cpu_request}m", "memory": str(amounts.memory_request)},

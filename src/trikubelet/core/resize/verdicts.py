@@ -1,10 +1,9 @@
-"""Whether a resize can be had: never, not now, or who goes first.
+"""Decides about a resize: granted, deferred or infeasible, and in which order.
 
-What the node lacks now it may have later, so nearly everything is *Deferred*, as upstream has it: that a resize asks
-for more than the whole node, the API server refuses. *Infeasible* is what would be wrong at any time: memory of a
-container that may swap, whose share of the swap nobody can change while it runs; and what no resize can change, the
-pod's class and other resources than processor time and memory. The latter the API server refuses; a manifest that gives
-its UID may have been edited so while no agent lived.
+A shortage of the node may end, so nearly everything is *Deferred*, like upstream; the API server rejects a resize above
+the capacity of the whole node. *Infeasible* are changes that never work: of the memory of a container that may swap,
+because its share of the swap cannot be changed while it runs; and of the pod's class and of resources other than CPU
+and memory. The API server rejects the latter; a manifest that gives its UID may have been edited so while no agent ran.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ INFEASIBLE: Final = "Infeasible"
 
 
 class Infeasible(NamedTuple):
-    """Why a resize is infeasible: in one word, for counting (upstream's, where it has one), and in a message."""
+    """Why a resize is infeasible: one word for metrics (upstream's, if it has one), and a message."""
 
     detail: str
     message: str
@@ -40,8 +39,7 @@ SWAPS: Final = Infeasible("swap_limitation", "In-place resize of containers with
 
 
 class Pending(NamedTuple):
-    """A resize that the node has not granted: the condition's reason and message, and the generation of the spec that
-    asks for it."""
+    """A resize that the node has not granted: the condition's reason and message, and the generation of its spec."""
 
     reason: str
     message: str
@@ -49,8 +47,7 @@ class Pending(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A pod whose resize waits: as its spec is, as it is allocated, and since when (RFC 3339), empty where it has only
-    come."""
+    """A pod whose resize waits: with its spec, as it is allocated, and since when (RFC 3339), "" for a new one."""
 
     pod: Pod
     allocated: Pod
@@ -58,7 +55,7 @@ class Waiting(NamedTuple):
 
 
 def infeasible_reason(pod: Pod, allocated: Pod, facts: NodeFacts) -> Infeasible | None:
-    """Why the node will not grant the resize at any time; None where it may."""
+    """Return why the node will never grant the resize; None if it may."""
     old, new = qos_class(allocated), qos_class(pod)
     if old != new:
         return Infeasible("qos_class", f"A pod that is {old} cannot be made {new} in place: it must be recreated.")
@@ -68,7 +65,7 @@ def infeasible_reason(pod: Pod, allocated: Pod, facts: NodeFacts) -> Infeasible 
 
 
 def _unresizable(pod: Pod, allocated: Pod) -> str:
-    """What has other amounts than it is allocated of something that no resize changes; empty where nothing has."""
+    """Return the resource that differs from the allocated one although no resize can change it; "" if there is none."""
     if not _same_beside(pod.spec.resources, allocated.spec.resources):
         return "another resource of the pod's own"
     for one, old in _pairs(pod, allocated):
@@ -82,7 +79,7 @@ def _same_beside(one: ResourceRequirements | None, other: ResourceRequirements |
 
 
 def _beside(stated: ResourceRequirements | None) -> ResourceRequirements | None:
-    """Without what a resize may change."""
+    """Return the resources without those that a resize may change."""
     if stated is None:
         return None
     limits, requests = (
@@ -102,7 +99,7 @@ def _may_not_for_swap(pod: Pod, allocated: Pod, facts: NodeFacts) -> bool:
 
 
 def _pairs(pod: Pod, allocated: Pod) -> Iterator[tuple[Container, Container]]:
-    """The pod's containers, each with itself as it is allocated."""
+    """Yield the pod's containers, each with itself as it is allocated."""
     before = {one.name: one for one in (*allocated.spec.init_containers, *allocated.spec.containers)}
     for one in (*pod.spec.init_containers, *pod.spec.containers):
         if one.name in before:
@@ -110,8 +107,8 @@ def _pairs(pod: Pod, allocated: Pod) -> Iterator[tuple[Container, Container]]:
 
 
 def turn(one: Waiting) -> tuple[bool, int, bool, bool, str]:
-    """By which those that wait are asked about, the least first: what makes room, then the more important pods, then
-    Guaranteed ones, then whoever has waited longest."""
+    """Return the sort key for waiting resizes: those that free resources come first, then the pods of higher priority,
+    then Guaranteed ones, then the longest waiting."""
     return (
         asks_for_more(one.pod, one.allocated),
         -(one.pod.spec.priority or 0),

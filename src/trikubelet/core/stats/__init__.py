@@ -1,5 +1,5 @@
-"""What node, pods and containers use: the kernel's files read, rates made, and the summary spelled out.
+"""Resource usage of node, pods and containers: parses the kernel's files, computes rates, and builds the summary.
 
-``cgroup_files`` and ``proc_files`` read texts of the kernel into ``model.usage``; ``rates`` makes a use of processors
-out of two readings; ``summary`` puts one snapshot of the node into the form of ``/stats/summary``.
+``cgroup_files`` and ``proc_files`` parse texts of the kernel into ``model.usage``; ``rates`` computes CPU usage from
+two readings; ``summary`` converts one snapshot of the node into the form of ``/stats/summary``.
 """

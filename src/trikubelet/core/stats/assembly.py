@@ -1,7 +1,7 @@
-"""A snapshot put together of what was found out: pods, the gauges of their cgroups, the runtime's word, disks, rates.
+"""Assembles a snapshot from its parts: pods, the gauges of their cgroups, the runtime's stats, disks, rates.
 
-Of a container its cgroup counts, and where that is not ours to read, what the runtime says. A pod's cgroup without any
-container in it is one of which the runtime makes no use, and says nothing.
+A container's usage is its cgroup's, or the runtime's if the cgroup is not readable. A pod's cgroup without containers
+in it is unused by the runtime, and does not count.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ NODE: Final = "node"
 
 
 class Disk(NamedTuple):
-    """How full a pod's directories are: logs by container, and its volumes. ``is_measured``: false while those on the
-    node's disk were never counted to the end, so that they are missing here; ``so_far`` is then what was counted of
-    them, None where counting met a bug. ``hosts``: the managed hosts file; ``messages``: termination message files, by
+    """The disk usage of a pod's directories: logs by container, and its volumes. ``is_measured``: false while those on
+    the node's disk were never counted completely, so that they are missing here; ``so_far``: the part counted then,
+    None if counting failed. ``hosts``: the managed hosts file; ``messages``: termination message files, by
     container."""
 
     logs: Mapping[str, FsUsage]
@@ -43,7 +43,7 @@ class Disk(NamedTuple):
 
 
 class PodFound(NamedTuple):
-    """What was found out about one pod. ``cgroup``: its path, or empty where it has none of ours."""
+    """The findings about one pod. ``cgroup``: its path, or "" if the agent made none."""
 
     pod: k8s.Pod
     seen: PodObservation
@@ -54,7 +54,7 @@ class PodFound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found out about all. ``runtime_stats``: the runtime's, by containers' ids; ``parts``: of the node."""
+    """All findings. ``runtime_stats``: the runtime's, by containers' ids; ``parts``: of the node."""
 
     node_name: str
     gauges: NodeGauges
@@ -70,15 +70,15 @@ class Found:
 
 
 class Rates:
-    """Owns, while a snapshot is put together, the rates of everything in it; ``before``: those of the last snapshot.
-    What is not in this one is forgotten with it."""
+    """Owns the rates of everything in a snapshot while it is assembled; ``before``: those of the last snapshot. Rates
+    of anything that is not in this one are dropped."""
 
     def __init__(self, before: Mapping[str, Rate]) -> None:
         self._before = before
         self.now: dict[str, Rate] = {}
 
     def used(self, key: str, usage: Usage | None, started_ns: int | None = None) -> Used | None:
-        """The usage with its rate. ``started_ns``: when nothing had been used yet, None where that is unknown."""
+        """Return the usage with its rate. ``started_ns``: when usage was zero, None if unknown."""
         if usage is None:
             return None
         if usage.cpu_ns is None:
@@ -88,7 +88,7 @@ class Rates:
 
 
 def assembled(found: Found, before: Mapping[str, Rate]) -> tuple[StatsSnapshot, Mapping[str, Rate]]:
-    """The snapshot, and the rates that the next one goes on from."""
+    """Return the snapshot, and the rates for the next one."""
     rates = Rates(before)
     booted_ns = found.gauges.booted_ns
     node = rates.used(NODE, found.gauges.usage, booted_ns)
@@ -128,7 +128,7 @@ def _pod(found: PodFound, runtime_stats: Mapping[str, ContainerStats], rates: Ra
     )
     used = rates.used(meta.uid, gauges.pod if gauges.containers else None)
     if used is not None and used.nanocores is None:
-        # When the cgroup was made is unknown: it may be older than all that runs in it. Its first rate is the sum.
+        # The cgroup's creation time is unknown: it may be older than its containers. Its first rate is their sum.
         used = used._replace(nanocores=total(one.used.nanocores for one in containers if one.used is not None))
     return PodUsed(
         uid=meta.uid,
@@ -147,7 +147,7 @@ def _pod(found: PodFound, runtime_stats: Mapping[str, ContainerStats], rates: Ra
 
 
 def _own_files(found: PodFound) -> list[FsUsage]:
-    """The hosts file, which belongs to no container alone, and the message files of containers that do not run."""
+    """Return the hosts file, which belongs to no single container, and the message files of stopped containers."""
     running = {one.name for one in found.seen.running}
     of_ended = [usage for name, usage in found.disk.messages.items() if name not in running]
     return of_ended if found.disk.hosts is None else [found.disk.hosts, *of_ended]

@@ -1,10 +1,10 @@
-"""The files of one cgroup, of either version, as a ``Usage``.
+"""Parses the files of one cgroup, of either version, into a ``Usage``.
 
-Which files there are to read depends on how much is wanted; whoever reads them gives their texts by name, and leaves
-out those that could not be read. A cgroup without processor time is none: it went while it was read.
+The files to read depend on the wanted depth; the reader passes their texts by name, and leaves out unreadable ones. A
+cgroup without CPU time does not count: it was removed while it was read.
 
 cgroups v1: Documentation/admin-guide/cgroup-v1/{memory,cpuacct}.rst; v2: Documentation/admin-guide/cgroup-v2.rst and
-accounting/psi.rst of the kernel. The working set is cAdvisor's, which eviction and autoscaling go by
+accounting/psi.rst of the kernel. The working set is cAdvisor's, which eviction and autoscaling use
 (upstream-behaviour.md §1.15, §1.23).
 """
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 Texts = dict[str, bytes]
 CONTROLLERS: Final = ("cpu", "cpuacct", "memory", "pids", "blkio")
-"""Those of version 1 whose trees have files that are read."""
+"""The controllers of version 1 whose hierarchies have files that are read."""
 TICK_NS: Final = 10_000_000
-"""Linux shows user time in hundredths of a second, whatever its own clock is."""
+"""Linux reports user time in hundredths of a second, independent of its own clock."""
 _WATCHERS: Final = "crio-conmon-"
 UNLIMITED: Final = 1 << 62
-"""From here on a limit of version 1 is none: it writes the largest number of pages there could be."""
+"""A limit of version 1 of at least this much is none: the kernel writes the largest possible number of pages."""
 
 PRESSED: Final = ("cpu", "memory", "io")
-"""The kernel counts the pressure on these."""
+"""The resources for which the kernel counts pressure."""
 LIMITABLE: Final = frozenset({"cpu", "memory"})
 _V1_LIMIT: Final = "memory.limit_in_bytes"
 _V1_SWAP_LIMIT: Final = "memory.memsw.limit_in_bytes"
 _V1_LIMITS: Final = (("memory", _V1_LIMIT), ("memory", _V1_SWAP_LIMIT))
-"""A cgroup's own limits. ``memory.stat`` has those that hold for it, which may be the limits of a cgroup above."""
+"""A cgroup's own limits. ``memory.stat`` has the effective ones, which may belong to a parent cgroup."""
 _V1_OF_LIMITS: Final = frozenset({("cpu", "cpu.stat"), ("memory", "memory.failcnt"), *_V1_LIMITS})
-"""They tell limits and how often one was met, and nothing else; by what is limited, which is the controller's name."""
+"""Files that only contain limits and how often they were hit; by resource, which is the controller's name."""
 _V1_LOAD: Final = (
     ("cpuacct", "cpuacct.usage"),
     ("memory", "memory.usage_in_bytes"),
@@ -73,26 +73,26 @@ _FILES: Final = {
 
 
 def files(version: int, depth: Depth, limited: Set[str] = LIMITABLE) -> tuple[tuple[str, str], ...]:
-    """Controller and name of each file to read; with version 2 there is one tree, and no controller's name.
-    ``limited``: which of ``LIMITABLE`` may be. Without a limit of processors nothing is ever throttled, and without one
-    of memory none is hit."""
+    """Return controller and name of each file to read; version 2 has one hierarchy, and no controller's name.
+    ``limited``: the resources of ``LIMITABLE`` that may be limited. Without a CPU limit there is no throttling, and a
+    memory limit that does not exist is never hit."""
     found = _FILES.get((version, depth), ())
     return tuple(one for one in found if one not in _V1_OF_LIMITS or one[0] in limited)
 
 
 def usage(version: int, texts: Mapping[str, bytes], at_ns: int, limited: Set[str] = LIMITABLE) -> Usage | None:
-    """What the files say, None where they are no cgroup's. ``at_ns``: when they were read; ``limited``: as they were
-    chosen by."""
+    """Return the usage in the files; None if they are no cgroup's. ``at_ns``: when they were read; ``limited``: as in
+    ``files``."""
     try:
         return _v1(texts, at_ns, limited) if version == 1 else _v2(texts, at_ns, limited)
-    except (KeyError, ValueError):  # gone, or half gone, while it was read
+    except (KeyError, ValueError):  # removed, or partly removed, while it was read
         return None
 
 
 def container_cgroup(names: Iterable[str], container_id: str) -> str | None:
-    """Which child of a pod's cgroup is a container's: called by its id, by the runtime and it (``crio-ID``), or a scope
-    of systemd's (``cri-containerd-ID.scope``, ``crio-ID.scope``). That of who watches a container (``crio-conmon-ID``)
-    is none."""
+    """Return the child of a pod's cgroup that belongs to a container; None if none does. Its name is the id, the
+    runtime and the id (``crio-ID``), or a systemd scope (``cri-containerd-ID.scope``, ``crio-ID.scope``). The cgroup of
+    a container's monitor (``crio-conmon-ID``) does not count."""
     ends = (f"-{container_id}", f"-{container_id}.scope")
     return next(
         (name for name in names if name == container_id or (name.endswith(ends) and not name.startswith(_WATCHERS))),
@@ -111,7 +111,7 @@ def _v1(texts: Mapping[str, bytes], at_ns: int, limited: Set[str]) -> Usage:
         rss_bytes=memory[b"total_rss"],
         faults=memory[b"total_pgfault"],
         major_faults=memory[b"total_pgmajfault"],
-        swap_bytes=memory.get(b"total_swap"),  # only where swap is accounted for
+        swap_bytes=memory.get(b"total_swap"),  # only if swap accounting is on
         limit_bytes=_v1_limit(texts, _V1_LIMIT),
         swap_limit_bytes=_v1_limit(texts, _V1_SWAP_LIMIT),
         processes=_number(texts, "pids.current"),
@@ -178,8 +178,8 @@ def _v2(texts: Mapping[str, bytes], at_ns: int, limited: Set[str]) -> Usage:
 
 
 class _Pairs:
-    """A file of lines of a name and a number. Of the forty in ``memory.stat`` eight are wanted: only those become
-    numbers, for all of them take four times as long."""
+    """A file of lines of a name and a number. ``memory.stat`` has forty, of which eight are needed: only those are
+    converted, because converting all takes four times as long."""
 
     __slots__ = ("_texts",)
 
@@ -191,7 +191,7 @@ class _Pairs:
         return int(self._texts[name])
 
     def get(self, name: bytes) -> int | None:
-        """None where the kernel does not report it."""
+        """Return the number; None if the kernel does not report it."""
         return int(self._texts[name]) if name in self._texts else None
 
 
@@ -200,7 +200,7 @@ def _ticks_ns(count: int | None) -> int | None:
 
 
 def _number(texts: Mapping[str, bytes], name: str) -> int | None:
-    """A file of one number; None for one that says ``max``, or is not there."""
+    """Return a file's only number; None if it is ``max``, or missing."""
     text = texts.get(name, b"max").strip()
     return None if text == b"max" else int(text)
 
@@ -211,13 +211,13 @@ def _v1_limit(texts: Mapping[str, bytes], name: str) -> int | None:
 
 
 def pressures(texts: Mapping[str, bytes]) -> Mapping[str, Pressure]:
-    """The pressure by what it is on, of which these are the texts; without what the kernel does not count."""
+    """Return the pressures by resource from these texts; without resources that the kernel does not count."""
     found = ((name, _pressure(text)) for name, text in texts.items())
     return {name: one for name, one in found if one is not None}
 
 
 def _blkio(amounts: bytes, operations: bytes) -> tuple[DeviceIo, ...]:
-    """Lines such as ``8:0 Read 4096``; the last, ``Total 8192``, is of all devices."""
+    """Parse lines such as ``8:0 Read 4096``; the last, ``Total 8192``, is of all devices."""
     of: dict[str, dict[str, int]] = {}
     for text, kind in ((amounts, "bytes"), (operations, "times")):
         for line in text.decode("ascii").splitlines():
@@ -229,7 +229,7 @@ def _blkio(amounts: bytes, operations: bytes) -> tuple[DeviceIo, ...]:
 
 
 def _io_stat(text: bytes) -> tuple[DeviceIo, ...]:
-    """Lines such as ``8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0``."""
+    """Parse lines such as ``8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0``."""
     found = []
     for line in text.decode("ascii").splitlines():
         device, *fields = line.split()
@@ -239,8 +239,8 @@ def _io_stat(text: bytes) -> tuple[DeviceIo, ...]:
 
 
 def _pressure(text: bytes) -> Pressure | None:
-    """Lines such as ``some avg10=0.00 avg60=0.00 avg300=0.00 total=0``. The processor's has had no ``full`` in older
-    kernels: nobody waits for all of it at once."""
+    """Parse lines such as ``some avg10=0.00 avg60=0.00 avg300=0.00 total=0``. For CPU older kernels have no ``full``
+    line, because system-wide it cannot happen."""
     found: dict[str, Stall] = {}
     for line in text.decode("ascii").splitlines():
         kind, *fields = line.split()

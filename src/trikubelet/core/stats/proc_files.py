@@ -1,7 +1,6 @@
-"""The machine as a whole, and a namespace's network, out of files of /proc (proc(5)).
+"""Parses files of /proc (proc(5)): the machine as a whole, and a namespace's network.
 
-All of these are the kernel's, in the form it has had for decades; what is missing in one is not reported, never
-invented.
+The kernel has kept their form for decades; values that are missing in one are not reported, never invented.
 """
 
 from __future__ import annotations
@@ -18,26 +17,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FILES: Final = ("stat", "meminfo", "vmstat", "loadavg", "sys/kernel/pid_max", "sys/kernel/threads-max")
-"""Below /proc, what ``machine`` wants."""
+"""The files below /proc for ``machine``."""
 PRESSURE_FILES: Final = tuple(f"pressure/{name}" for name in PRESSED)
-"""Below /proc, of kernels that count pressure, whatever version cgroups have."""
+"""The files below /proc of kernels that count pressure, for any version of cgroups."""
 DISKSTATS: Final = "diskstats"
 _DISK_FIGURES: Final = 11
-"""Newer kernels write more of them, on discards and flushes."""
+"""Newer kernels write more of them, about discards and flushes."""
 _NO_DISK: Final = re.compile(r"^(?:loop|ram|zram)\d")
 _IDLE: Final = (3, 4)
-"""Of the times in the first line of ``stat``: doing nothing, and doing nothing until a disk answers."""
+"""The idle times in the first line of ``stat``: idle, and waiting for a disk."""
 _TIMES: Final = 8
-"""So many of them there are; the two that follow, of guests, are counted in the first."""
+"""The number of separate times; the two that follow, for guests, are included in the first."""
 _OF_PODS: Final = re.compile(r"^(?:lo|veth|docker|nerdctl|cali|lxc)")
 """Interfaces of the machine that upstream leaves out, and those of Calico and Cilium that lead to one pod each. The
-pods have the figures of these themselves; there are hundreds, and each pod on the node's network would repeat them."""
+pods report these themselves; there are hundreds, and each pod on the node's network would repeat them."""
 _VIRTUAL: Final = re.compile(r"^(?:veth|cni|cbr|br-|virbr|flannel|tunl|vxlan|cilium|kube-|nodelocaldns|dummy|ifb)")
-"""Interfaces that carry what another one has counted, or nothing: they do not stand for the whole machine."""
+"""Interfaces whose traffic is counted by another one, or that have none: they do not represent the machine."""
 
 
 def machine(texts: Mapping[str, bytes], at_ns: int, interfaces: tuple[Interface, ...] = ()) -> NodeGauges:
-    """The machine. Raises KeyError and ValueError where /proc is none."""
+    """Return the machine's gauges. Raises KeyError and ValueError for incomplete files."""
     stat = dict(line.split(None, 1) for line in texts["stat"].decode("ascii").splitlines() if " " in line)
     times = [int(ticks) for ticks in stat["cpu"].split()[:_TIMES]]
     memory = {
@@ -70,7 +69,7 @@ def machine(texts: Mapping[str, bytes], at_ns: int, interfaces: tuple[Interface,
 
 
 def disks(diskstats: bytes) -> tuple[Disk, ...]:
-    """``/proc/diskstats``: the block devices that have done anything, without those in memory and those of files."""
+    """Parse ``/proc/diskstats``: the block devices that were used, without those in memory and in files."""
     found = []
     for line in diskstats.decode("ascii", "replace").splitlines():
         major, minor, name, *fields = line.split()
@@ -81,7 +80,7 @@ def disks(diskstats: bytes) -> tuple[Disk, ...]:
 
 
 def interfaces(net_dev: bytes) -> tuple[Interface, ...]:
-    """``net/dev`` of a namespace, without its loopback."""
+    """Parse ``net/dev`` of a namespace, without its loopback."""
     found = []
     for line in net_dev.decode("ascii", "replace").splitlines()[2:]:
         name, _, rest = line.partition(":")
@@ -93,12 +92,12 @@ def interfaces(net_dev: bytes) -> tuple[Interface, ...]:
 
 
 def of_machine(found: tuple[Interface, ...]) -> tuple[Interface, ...]:
-    """The interfaces of a machine, bridges included, without those that lead to one pod each."""
+    """Return the interfaces of a machine, bridges included, without those that lead to one pod each."""
     return tuple(one for one in found if not _OF_PODS.match(one.name))
 
 
 def primary(found: tuple[Interface, ...], preferred: str = "eth0") -> Interface | None:
-    """The one interface that is shown for all: upstream's ``eth0``, or the first, a real one where there is one."""
+    """Return the one interface that represents all: upstream's ``eth0``, or the first, preferably a physical one."""
     named = (one for one in found if one.name == preferred)
     real = (one for one in found if not _VIRTUAL.match(one.name))
     return next(chain(named, real, found), None)

@@ -1,8 +1,8 @@
-"""How much of a processor something uses now, out of two readings of the time it has used in all.
+"""Computes present CPU usage from two readings of the total CPU time.
 
-Nothing is measured between two snapshots, so a rate is that since the snapshot before: the mean over a scraper's own
-interval. The first rate is the mean since the start, where that is known. Two snapshots in quick succession show next
-to nothing; the second gets the first one's rate.
+Nothing is measured between two snapshots, so a rate is the mean since the last snapshot, which is a scraper's own
+interval. The first rate is the mean since the start, if that is known. Two snapshots in quick succession show next to
+nothing; the second gets the first one's rate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WINDOW_NS_MIN: Final = SECOND_NS
 
 
 class Rate(NamedTuple):
-    """A reading, and the rate up to it: billionths of a processor, None where there was nothing to compare with."""
+    """A reading, and the rate up to it: billionths of a CPU, None if there was nothing to compare with."""
 
     at_ns: int
     cpu_ns: int
@@ -23,8 +23,8 @@ class Rate(NamedTuple):
 
 
 def advanced(before: Rate | None, at_ns: int, cpu_ns: int, started_ns: int | None = None) -> Rate:
-    """The next reading. One that is lower, or from before, is a new beginning: another cgroup of the same name, or a
-    clock that was set. ``started_ns``: when nothing had been used yet, None where that is unknown."""
+    """Return the next reading. One with a lower value or time begins anew: another cgroup of the same name, or a
+    changed clock. ``started_ns``: when usage was zero, None if unknown."""
     if before is None or cpu_ns < before.cpu_ns or at_ns < before.at_ns:
         return Rate(at_ns, cpu_ns, None if started_ns is None else _nanocores(cpu_ns, at_ns - started_ns))
     passed = at_ns - before.at_ns

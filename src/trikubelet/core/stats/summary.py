@@ -1,10 +1,10 @@
-"""One snapshot of the node in the form of ``/stats/summary``.
+"""Converts one snapshot of the node into the form of ``/stats/summary``.
 
-A pod's figures are its cgroup's, which holds what its sandbox takes too; where it has none that could be read, they are
-the sums of its containers'. Ephemeral storage is what counts against the limit of that name: what containers wrote
-outside of volumes, their logs, the files of the pod's own directory that they can write, and volumes on the node's disk
-that go with the pod. With Depth.CPU_AND_MEMORY processor, memory and
-swap are reported, as upstream does for ``only_cpu_and_memory``. (upstream-behaviour.md §1.23)
+A pod's figures are its cgroup's, which include its sandbox; if it has no readable one, they are the sums of its
+containers'. Ephemeral storage is the usage that counts against the limit of that name: containers' writes outside of
+volumes, their logs, the files of the pod's own directory that they can write, and ephemeral volumes on the node's disk.
+With Depth.CPU_AND_MEMORY, CPU, memory and swap are reported, like upstream for ``only_cpu_and_memory``.
+(upstream-behaviour.md §1.23)
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def summary(snapshot: StatsSnapshot, depth: Depth) -> api.Summary:
-    """The snapshot as the API has it."""
+    """Return the snapshot in the API's form."""
     return api.Summary(_node(snapshot.node, depth), tuple(_pod(pod, snapshot.node, depth) for pod in snapshot.pods))
 
 
 def pod_used(pod: PodUsed) -> Used | None:
-    """What a pod uses in all; None where it is unknown."""
+    """Return the total usage of a pod; None if it is unknown."""
     if pod.used is not None:
         return pod.used
     parts = [one.used for one in pod.containers if one.used is not None]
@@ -54,13 +54,13 @@ def pod_used(pod: PodUsed) -> Used | None:
 
 
 def total(values: Iterable[int | None]) -> int | None:
-    """The sum of what is known; None where nothing is."""
+    """Return the sum of the known values; None if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
 def files_total(found: Sequence[FsUsage]) -> FsUsage | None:
-    """Bytes and inodes of all of them; None where there are none."""
+    """Return the sum of bytes and inodes; None if there are none."""
     if not found:
         return None
     return FsUsage(
@@ -159,7 +159,7 @@ def _container(one: ContainerUsed, node: NodeUsed, depth: Depth) -> api.Containe
 
 
 def _on(directory: FsUsage | None, disk: FsUsage | None) -> FsUsage | None:
-    """What a directory takes, on the disk it is on."""
+    """Return a directory's usage, with the figures of the disk that it is on."""
     if directory is None or disk is None or directory.capacity_bytes is not None:
         return directory
     return FsUsage(

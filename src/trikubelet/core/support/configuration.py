@@ -1,7 +1,7 @@
-"""The fields of a KubeletConfiguration that have an effect, each with the test that shows it, and those without.
+"""The fields of a KubeletConfiguration that have an effect, each with its test, and those without.
 
-A field that is given and has none is named in one warning at start, so that nobody trusts in something that does
-nothing. An entry covers everything below it.
+A field that is set and has no effect is named in one warning at start, so that operators do not rely on it. An entry
+covers everything below it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HONOURED_GATES: Final = frozenset(
         *("GracefulNodeShutdown", "GracefulNodeShutdownBasedOnPodPriority"),
     }
 )
-"""Feature gates that have an effect. The groups only speak for others, which are named themselves where it matters."""
+"""Feature gates that have an effect. Groups of gates only set others, which are listed themselves where they matter."""
 
 _WORKS: Final = (
     Works(
@@ -126,7 +126,7 @@ _WORKS: Final = (
     Works(
         f"{_TRANSLATED}settings_of_memory_reach_what_version_2_is_told_of_a_container",
         ("memoryReservationPolicy", "memorySwap", "memoryThrottlingFactor", "singleProcessOOMKill"),
-        "on version 2 of cgroups; in version 1 nobody swaps",
+        "on version 2 of cgroups; in version 1 nothing is swapped",
     ),
     Works(
         "tests/shell/app/test_cgroup_driver.py::test_the_runtimes_word_counts_before_the_configurations",
@@ -211,7 +211,7 @@ _WORKS: Final = (
     Works(
         "tests/shell/host/test_kernel_defaults.py::test_a_node_that_protects_them_starts_on_no_other_kernel",
         ("protectKernelDefaults",),
-        "without it the doctor reports settings that differ, and nobody changes them",
+        "without it the doctor reports settings that differ, and changes none",
     ),
     Works(f"{_WORDS}a_critical_pod_gets_the_place_of_a_lesser_one", ("maxPods",)),
     Works(

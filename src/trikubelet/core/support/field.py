@@ -1,7 +1,7 @@
-"""A table of fields: what works, proved by which test since which version; what does not, and what is said of it.
+"""A table of fields: those that work, with their test and version; and those that do not, with the report to users.
 
-An entry speaks for its field and for all below it that has no entry of its own. Paths are the API's names below the
-spec (or the configuration), with ``[]`` for each of a list.
+An entry covers its field and all below it that have no entry of their own. Paths are the API's names below the spec (or
+the configuration), with ``[]`` for each item of a list.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class State(Enum):
-    """What becomes of a field."""
+    """The support of a field."""
 
     WORKS = "works"
     LIMITED = "works with limits"
@@ -27,9 +27,9 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Works:
-    """Fields that do what their user means. ``proof`` is the test that shows it, live or simulated, as
-    ``tests/live/test_x.py::test_y``; ``limit`` says where that ends, for all ``paths`` alike. The test speaks of each
-    field by its name, or by the words of ``by``: of ``beside`` ones it does not, and shows their like."""
+    """Fields that work. ``proof``: the test that shows it, live or simulated, as ``tests/live/test_x.py::test_y``;
+    ``limit``: the limit of the support, for all ``paths`` alike. The test contains each field's name, or the words of
+    ``by``; it does not contain those of ``beside``, but shows similar ones."""
 
     proof: str
     paths: tuple[str, ...]
@@ -41,8 +41,8 @@ class Works:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is reported to whoever uses the field ``path``; ``when`` says which values count (of a map: which keys), and
-    ``within`` in which records. A path that works too works with this limit."""
+    """A report to users of the field ``path``. ``when``: the values that it concerns (for a map: the keys); ``within``:
+    the records. A path that also works has this limit."""
 
     path: str
     why: str
@@ -52,8 +52,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class FieldSupport:
-    """What a table says of one field. ``why`` is empty where nothing is left to say; ``shown``, which says since when
-    and by which test, is None where the field does not work."""
+    """A table's entry for one field. ``why`` is empty if there is nothing to report; ``shown``, which has the version
+    and the test, is None if the field does not work."""
 
     state: State
     why: tuple[str, ...] = ()
@@ -62,9 +62,9 @@ class FieldSupport:
 
 @dataclass(frozen=True)
 class Table:
-    """Everything known of the fields of one kind. ``same`` names lists whose items are of the same kind as another's:
-    what holds for the other's fields holds for theirs. ``limits`` are those of fields, and of all below them, that have
-    a test elsewhere."""
+    """Owns the entries for the fields of one kind. ``same``: lists whose items are of the same kind as another's, so
+    that the other's entries hold for them. ``limits``: those of fields, and of all below them, that have a test
+    elsewhere."""
 
     works: tuple[Works, ...]
     rows: tuple[Row, ...]
@@ -74,7 +74,7 @@ class Table:
     limits: Mapping[str, str] = field(default_factory=dict)
 
     def support_of(self, path: str) -> FieldSupport | None:
-        """What becomes of a field, or None where neither it nor what it stands in has an entry."""
+        """Return the support of a field; None if neither it nor an enclosing field has an entry."""
         found = next((self._entries[name] for name in self._names(path) if name in self._entries), None)
         more = tuple(dict.fromkeys(self.limits[name] for name in self._names(path) if name in self.limits))
         if found is None or found.shown is None or not more:
@@ -83,17 +83,17 @@ class Table:
 
     @property
     def paths(self) -> frozenset[str]:
-        """Every field that something is said of in its own name."""
+        """Every field that has an entry of its own."""
         return frozenset(self._entries) | frozenset(self.limits)
 
     def _names(self, path: str) -> Iterator[str]:
-        """The names a field may be listed under, the nearest first: what is said of its own list counts before what is
-        said of another's."""
+        """Yield the names under which a field may be listed, the nearest first: an entry of its own list counts before
+        one of another's."""
         first, dot, rest = path.partition(".")
         for name in dict.fromkeys((path, self.same.get(first, first) + dot + rest)):
             while name:
                 yield name
-                name = name.rpartition(".")[0].removesuffix("[]")  # noqa: PLW2901 - that is how one goes up
+                name = name.rpartition(".")[0].removesuffix("[]")  # noqa: PLW2901 - the way up to the enclosing field
 
     @cached_property
     def _entries(self) -> dict[str, FieldSupport]:

@@ -1,8 +1,8 @@
-"""The fields of a pod's spec that work here, each with the test that shows it, and those that are not for a node.
+"""The fields of a pod's spec that work here, each with its test, and those that are not for a node.
 
-What does not work yet, or not for every value, is in ``core.containers.unsupported``, what the embedded runtime does
-without in ``core.containers.embedded``; the table joins the three.
-``containers[]`` stands for init, regular and ephemeral containers, unless one of those has an entry of its own.
+Fields that do not work yet, or not for every value, are in ``core.containers.unsupported``, those that the embedded
+runtime ignores in ``core.containers.embedded``; the table joins the three. ``containers[]`` stands for init, regular
+and ephemeral containers, unless one of those has an entry of its own.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
-"""Does a pod make sense? Every problem of meaning at once, each with its field's path.
+"""Validates the meaning of a pod: yields every problem, each with its field's path.
 
-``pod_problems`` is given a pod whose defaults are filled in and which is not yet a static pod: paths and names are
-those its author wrote. One module per subject:
+``pod_problems`` takes a pod whose defaults are filled in and which is not yet a static pod: paths and names are those
+of its author. One module per subject:
 
     metadata     names, labels, owners               annotations  those with a meaning
-    spec         what concerns the pod as a whole        network     host names, DNS, aliases
-    containers   a container's own fields                ports       ports and who takes which of the host's
+    spec         the pod as a whole                     network     host names, DNS, aliases
+    containers   a container's own fields                ports       ports and conflicts of host ports
     probes       probes, hooks and their handlers        environment variables
-    mounts       what a container mounts                 volumes     what can be mounted
+    mounts       a container's mounts                    volumes     what can be mounted
     resources    requests, limits, claims                security    users, profiles, capabilities, namespaces
     scheduling   affinity, spread, tolerations           selectors   of labels and of nodes
-    drivers      volumes that drivers mount              counts      how much of everything there may be
-    rules        what several of them need
+    drivers      volumes that drivers mount              counts      limits for the number of everything
+    rules        shared rules
 
-The rules are the API's for a pod that is created (upstream: ValidatePodCreate): tests/corpus holds the two together,
-pod by pod, and names each difference with its reason. What may not be changed in a pod that exists is no question here:
-a static pod that changed is another pod, with another UID, or ``manifest.update`` compares the two.
+The rules are the API's for a pod that is created (upstream: ValidatePodCreate): tests/corpus compares the two, pod by
+pod, and lists each difference with its reason. Rules for changes do not apply: a changed static pod is another pod,
+with another UID, or ``manifest.update`` compares the two.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ __all__ = ["pod_problems"]
 
 
 def pod_problems(pod: Pod, node_name: str) -> Problems:
-    """Everything in the pod that the API would refuse. ``node_name`` becomes part of the pod's name. A pod that has too
-    much of something is looked at no further."""
+    """Yield everything in the pod that the API would reject. ``node_name`` becomes part of the pod's name. A pod that
+    exceeds a count is not checked further."""
     spec = pod.spec
     too_much = tuple(count_problems(pod))
     if too_much:

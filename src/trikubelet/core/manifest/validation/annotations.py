@@ -1,8 +1,8 @@
-"""Annotations that mean something to Kubernetes itself: those that were fields before there were fields for them.
+"""Annotations with a meaning to Kubernetes itself: those that preceded fields.
 
-All others are their authors'. AppArmor's still count (``core.containers.profiles`` reads them), seccomp's count no
-more and are only held to their form, and neither may contradict the field that took its place.
-(upstream: ValidatePodSpecificAnnotations, and the two AnnotationsAndFieldsMatch of pod creation)
+All others are their authors'. AppArmor's still count (``core.containers.profiles`` reads them); seccomp's no longer
+count and only their form is checked. Neither may contradict its field. (upstream: ValidatePodSpecificAnnotations, and
+the two AnnotationsAndFieldsMatch of pod creation)
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COST = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 
 
 def annotation_problems(pod: Pod) -> Problems:
-    """Everything wrong with the annotations of a pod that have a meaning."""
+    """Yield the problems of a pod's annotations that have a meaning."""
     held = pod.metadata.annotations
     if CONFIG_MIRROR in held and not pod.spec.node_name:
         yield invalid(_path(CONFIG_MIRROR), held[CONFIG_MIRROR], "the pod is no mirror: it has no spec.nodeName")
@@ -103,7 +103,7 @@ def _apparmor(pod: Pod) -> Problems:
 
 
 def _contradiction(path: str, said: str, profile: SeccompProfile | AppArmorProfile | None) -> Problems:
-    """An annotation beside the field that took its place."""
+    """Yield a problem if an annotation contradicts its field."""
     if profile is None:
         return
     if profile.type == LOCALHOST and said.startswith(_LOCAL):

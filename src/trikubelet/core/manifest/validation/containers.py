@@ -1,7 +1,7 @@
-"""A container's own fields, and the one place that walks through all containers of a pod.
+"""A container's own fields, and the iteration over all containers of a pod.
 
-What init containers may not have is here too: until it has ended nothing else starts, so a hook or a probe makes sense
-only in one that is restarted for ever (a sidecar).
+The restrictions of init containers are here too: nothing else starts until one has ended, so only a sidecar, which runs
+on, may have hooks and probes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EXIT_CODES_MAX = 255
 
 
 def container_problems(spec: PodSpec) -> Problems:
-    """Everything wrong with a pod's containers. Ephemeral ones are refused as a whole, see ``spec``."""
+    """Yield the problems of a pod's containers. Ephemeral ones are rejected as a whole, see ``spec``."""
     if not spec.containers:
         yield required("spec.containers", "a pod needs at least one container")
     seen: set[str] = set()
@@ -46,7 +46,7 @@ def container_problems(spec: PodSpec) -> Problems:
 
 
 def every_container(spec: PodSpec) -> Iterator[tuple[str, Container]]:
-    """Each container that is not ephemeral, and its path."""
+    """Yield each container that is not ephemeral, with its path."""
     for n, container in enumerate(spec.containers):
         yield f"spec.containers[{n}]", container
     for n, container in enumerate(spec.init_containers):

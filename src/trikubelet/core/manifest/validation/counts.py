@@ -1,6 +1,6 @@
-"""How much one pod may have: more than any pod of an API server has, whose object is 1.5 MB at most, and not so much
-that making sense of it, and running it, holds up all the others.
-
+"""Limits for the number of things in one pod: above any pod of an API server, whose objects are 1.5 MB at most, and low
+enough that validating and running the pod does not block others. These rules come before the others, so that a pod of a
+hundred thousand containers is not checked container by container.
 Asked before the other rules: a pod of a hundred thousand containers is not looked through container by container.
 """
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from trikubelet.model.k8s import Pod, PodSpec
 
 CONTAINERS_MAX = 1_000
-"""Of all three kinds together."""
+"""The limit for all three kinds together."""
 VOLUMES_MAX = 2_000
 ITEMS_MAX = 10_000
-"""In all lists, or maps, of one kind together: the variables of all containers, or the terms of all affinities."""
+"""The limit for all lists, or maps, of one kind together: variables of all containers, or terms of all affinities."""
 
 
 def count_problems(pod: Pod) -> Problems:
-    """What there is too much of. Where containers or volumes are too many, what they have is not counted."""
+    """Yield the exceeded limits. If there are too many containers or volumes, their contents are not counted."""
     few = True
     for problem in (*_containers(pod.spec), *_volumes(pod.spec)):
         few = False
@@ -65,7 +65,7 @@ def _items(pod: Pod) -> Problems:
 
 
 def _lengths(kind: str, path: str, value: object) -> Iterator[tuple[str, str, int]]:
-    """Each list and map in a value: its kind, which is its path without the indices, its path, and its length."""
+    """Yield each list and map in a value: its kind, which is its path without the indices, its path, and its length."""
     if isinstance(value, msgspec.Struct):
         for name, attribute in attributes(type(value)).items():
             yield from _lengths(f"{kind}.{name}", f"{path}.{name}", getattr(value, attribute))

@@ -1,7 +1,6 @@
-"""Volumes of drivers and of storage that is not this machine's: what such a volume must say to be any at all.
+"""Volumes of drivers and of remote storage: the fields that each needs.
 
-Most of them nobody mounts any more, here or elsewhere; and yet of a pod that names one, what is wrong with it
-is reported before that.
+Most of them are no longer mounted by any kubelet. Still, their faults are reported before that.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ _REQUIRED: Final = {
     "storageos": ("volumeName",),
     "vsphereVolume": ("volumePath",),
 }
-"""Without these a volume of that type is none."""
+"""The required fields of a volume of that type."""
 _RESERVED_OPTIONS: Final = ("kubernetes.io", "k8s.io")
 _IQN: Final = {
     "iqn": re.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.[A-Za-z0-9.-]+(:[^,;*&$|\s]+)"),
@@ -66,7 +65,7 @@ _IQN: Final = {
 
 
 def driver_problems(path: str, volume: Volume) -> Problems:
-    """Everything wrong with a volume that is mounted by a driver."""
+    """Yield the problems of a volume that a driver mounts."""
     for kind, fields in _REQUIRED.items():
         source: msgspec.Struct | None = getattr(volume, attributes(type(volume))[kind])
         if source is not None:
@@ -182,4 +181,4 @@ _RULES: Final[Mapping[str, Callable[[str, Any], Problems]]] = {
     "quobyte": _quobyte,
     "storageos": _storageos,
 }
-"""What else a volume of a type is held to."""
+"""Further rules for volumes of a type."""

@@ -1,4 +1,4 @@
-"""Environment variables: their names, and the one place each value comes from."""
+"""Environment variables: their names, and the single source of each value."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ ENV_FIELDS = (
     "status.podIP",
     "status.podIPs",
 )
-"""And single labels and annotations, as ``metadata.labels['KEY']``."""
+"""Also single labels and annotations, as ``metadata.labels['KEY']``."""
 VOLUME_FIELDS = ("metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations")
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _CPU_DIVISORS = (0, Fraction(1, 1000), 1)
 _DIVISORS = (0, *(1000**power for power in range(7)), *(1024**power for power in range(1, 7)))
-"""Nothing at all counts as 1."""
+"""0 counts as 1."""
 
 
 def environment_problems(path: str, container: Container, spec: PodSpec, volumes: Mapping[str, Volume]) -> Problems:
-    """Everything wrong with one container's variables. ``volumes``: the pod's, by name."""
+    """Yield the problems of one container's variables. ``volumes``: the pod's, by name."""
     for n, variable in enumerate(container.env):
         here = f"{path}.env[{n}]"
         yield from named(f"{here}.name", variable.name, names.variable_problem(variable.name))
@@ -62,7 +62,7 @@ def environment_problems(path: str, container: Container, spec: PodSpec, volumes
 
 
 def source_shown(source: EnvVarSource) -> str:
-    """The kind of a source, for a message."""
+    """Return the kind of a source, for a message."""
     return ", ".join(chosen(source))
 
 
@@ -81,7 +81,7 @@ def _source(path: str, source: EnvVarSource, spec: PodSpec, volumes: Mapping[str
 
 
 def field_problems(path: str, ref: ObjectFieldSelector, known: tuple[str, ...]) -> Problems:
-    """A reference to a field of the pod; only some can be had."""
+    """Yield the problems of a reference to a field of the pod; ``known``: the supported fields."""
     if ref.api_version not in ("", "v1"):
         yield unsupported(f"{path}.apiVersion", ref.api_version, ("v1",))
     here, field = f"{path}.fieldPath", ref.field_path
@@ -100,7 +100,7 @@ def field_problems(path: str, ref: ObjectFieldSelector, known: tuple[str, ...]) 
 def resource_field_problems(
     path: str, ref: ResourceFieldSelector, spec: PodSpec, *, names_container: bool = False
 ) -> Problems:
-    """A reference to a container's request or limit. A volume belongs to no container, so it ``names_container``."""
+    """Yield the problems of a reference to a container's request or limit. In a volume it ``names_container``."""
     kind, _, resource = ref.resource.partition(".")
     known = kind in ("limits", "requests") and (resource in _RESOURCES or resource.startswith("hugepages-"))
     if not ref.resource:
@@ -119,7 +119,7 @@ def resource_field_problems(
 
 
 def _divisor(path: str, divisor: Quantity, resource: str) -> Problems:
-    """The unit a ``resource`` is expressed in; empty where nobody knows which it is."""
+    """Yield the problems of the unit for a ``resource``, which is "" if unknown."""
     read = amount(divisor)
     if read is None:
         yield from amount_problems(path, divisor)

@@ -19,13 +19,13 @@ _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
 def metadata_problems(meta: ObjectMeta, node_name: str) -> Problems:
-    """Everything wrong with a pod's metadata. With the name of its node behind it, its name must still be one."""
+    """Yield the problems of a pod's metadata. Its name must still be valid with the node's name appended."""
     yield from _name_problems(meta, node_name)
     yield from _other_problems(meta)
 
 
 def object_metadata_problems(meta: ObjectMeta) -> Problems:
-    """Everything wrong with the metadata of an object that is no pod: its name stays as it is."""
+    """Yield the problems of the metadata of an object that is no pod: its name stays as it is."""
     yield from named("metadata.name", meta.name, names.subdomain_problem(meta.name))
     yield from _other_problems(meta)
 
@@ -60,7 +60,7 @@ def _name_problems(meta: ObjectMeta, node_name: str) -> Problems:
 
 
 def label_problems(path: str, labels: Mapping[str, str]) -> Problems:
-    """Keys and values of labels, or of a selector made of them."""
+    """Yield the problems of keys and values of labels, or of a selector made of them."""
     for key, value in labels.items():
         if problem := names.qualified_name_problem(key):
             yield invalid(path, key, f"a label's key {problem}")
@@ -87,7 +87,7 @@ def _time_problems(path: str, time: str) -> Problems:
 
 
 def _owner_problems(owners: Iterable[OwnerReference]) -> Problems:
-    """Owners say in full who they are, and no more than one of them is the controller."""
+    """Yield the problems of owners: each must be complete, and at most one is the controller."""
     controller = ""
     for n, owner in enumerate(owners):
         here = f"metadata.ownerReferences[{n}]"

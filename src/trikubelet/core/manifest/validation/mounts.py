@@ -1,4 +1,4 @@
-"""What a container mounts: volumes that exist, each place once, and nothing that escapes its volume."""
+"""A container's mounts: of existing volumes, at distinct paths, and none that escapes its volume."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECURSIVE = ("Disabled", "IfPossible", "Enabled")
 
 
 def mount_problems(path: str, container: Container, spec: PodSpec, volumes: Mapping[str, Volume]) -> Problems:
-    """Everything wrong with one container's mounts and block devices. ``volumes``: the pod's, by name."""
+    """Yield the problems of one container's mounts and block devices. ``volumes``: the pod's, by name."""
     places: set[str] = set()
     devices = {device.name for device in container.volume_devices}
     device_paths = {device.device_path for device in container.volume_devices}

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 HOSTNAME_CHARS_MAX = 64
-"""What the kernel has room for."""
+"""The kernel's limit."""
 
 
 def network_problems(spec: PodSpec) -> Problems:
-    """Everything wrong with what a pod is called and whom it asks for names."""
+    """Yield the problems of a pod's host names and DNS."""
     for field, name in (("hostname", spec.hostname), ("subdomain", spec.subdomain)):
         if name:
             yield from named(f"spec.{field}", name, names.label_problem(name))
@@ -67,7 +67,7 @@ def _dns_config(config: PodDNSConfig) -> Problems:
 
 
 def _search(path: str, search: str) -> Problems:
-    """A search path may end in a dot, may be the root, and its parts may hold underscores."""
+    """Yield the problems of a search path. It may end in a dot, may be the root, and may have underscores."""
     if search == ".":
         return
     name = search.removesuffix(".").replace("_", "u")

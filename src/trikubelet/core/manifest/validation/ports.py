@@ -1,4 +1,4 @@
-"""Ports: their numbers and names, and which of the host's two containers of one pod both want."""
+"""Ports: their numbers and names, and conflicts of host ports within one pod."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROTOCOLS = ("TCP", "UDP", "SCTP")
 
 
 def port_problems(path: str, container: Container, spec: PodSpec) -> Problems:
-    """Everything wrong with one container's ports."""
+    """Yield the problems of one container's ports."""
     seen: set[str] = set()
     for n, port in enumerate(container.ports):
         here = f"{path}.ports[{n}]"
@@ -33,7 +33,8 @@ def port_problems(path: str, container: Container, spec: PodSpec) -> Problems:
 
 
 def _numbers(path: str, port: ContainerPort, *, on_host: bool) -> Problems:
-    """``on_host``: it is a regular container in the host's network; of init containers the API asks less there."""
+    """Yield the problems of the numbers. ``on_host``: it is a regular container in the host's network; the API requires
+    less of init containers there."""
     if not port.container_port:
         yield required(f"{path}.containerPort")
     elif problem := names.port_problem(port.container_port):
@@ -46,8 +47,8 @@ def _numbers(path: str, port: ContainerPort, *, on_host: bool) -> Problems:
 
 
 def host_port_problems(spec: PodSpec) -> Problems:
-    """Two containers that run at the same time cannot have one port of the host. Init containers follow one another
-    and only share with sidecars."""
+    """Yield conflicts of host ports between containers that run at the same time. Init containers follow one another
+    and only run together with sidecars."""
     lasting: dict[tuple[str, str, int], str] = {}
     for n, container in enumerate(spec.init_containers):
         path = f"spec.initContainers[{n}]"

@@ -1,4 +1,4 @@
-"""Probes and lifecycle hooks, and the handlers both are made of."""
+"""Probes and lifecycle hooks, and their handlers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HOOK_HANDLERS = ("exec", "httpGet", "tcpSocket", "sleep")
 
 
 def probe_problems(path: str, container: Container) -> Problems:
-    """Everything wrong with one container's probes."""
+    """Yield the problems of one container's probes."""
     for field, probe in (("livenessProbe", container.liveness_probe), ("startupProbe", container.startup_probe)):
         if probe is None:
             continue
@@ -57,7 +57,7 @@ def _probe(path: str, probe: Probe) -> Problems:
 
 
 def hook_problems(path: str, container: Container, spec: PodSpec) -> Problems:
-    """Everything wrong with one container's hooks."""
+    """Yield the problems of one container's hooks."""
     lifecycle = container.lifecycle
     for field in ("postStart", "preStop"):
         hook = None

@@ -1,4 +1,4 @@
-"""Requests, limits and claims: names of resources, amounts that can be had, and limits that hold the requests."""
+"""Requests, limits and claims: names of resources, valid amounts, and requests within limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _RESIZABLE = ("cpu", "memory")
 
 
 def container_resource_problems(path: str, container: Container, spec: PodSpec) -> Problems:
-    """Everything wrong with what one container asks for."""
+    """Yield the problems of one container's resources."""
     if (own := container.resources) is not None:
         yield from _requirements(f"{path}.resources", own)
         for kind, values in (("limits", own.limits), ("requests", own.requests)):
@@ -51,13 +51,13 @@ def container_resource_problems(path: str, container: Container, spec: PodSpec) 
         if not policy.restart_policy:
             yield required(f"{here}.restartPolicy")
         yield from one_of(f"{here}.restartPolicy", policy.restart_policy, ("NotRequired", "RestartContainer"))
-        # In a pod that is never restarted whatever the container's own policy is. (upstream: validateResizePolicy)
+        # In a pod that is never restarted, whatever the container's own policy. (upstream: validateResizePolicy)
         if policy.restart_policy == "RestartContainer" and (whose := _never_restarted(container, spec)):
             yield invalid(f"{here}.restartPolicy", policy.restart_policy, f"must be NotRequired {whose}")
 
 
 def _never_restarted(container: Container, spec: PodSpec) -> str:
-    """Where a container is that is not restarted for a resize, if it is one."""
+    """Return why a container is never restarted for a resize, as the end of a sentence; "" if it may be."""
     if spec.restart_policy == "Never":
         return "in a pod that is never restarted"
     is_init = any(container is one for one in spec.init_containers)
@@ -65,7 +65,7 @@ def _never_restarted(container: Container, spec: PodSpec) -> str:
 
 
 def pod_resource_problems(spec: PodSpec) -> Problems:
-    """Everything wrong with what the pod asks for as a whole, and with its overhead."""
+    """Yield the problems of the pod's own resources, and of its overhead."""
     if (own := spec.resources) is not None:
         yield from _requirements("spec.resources", own)
         for kind, values in (("limits", own.limits), ("requests", own.requests)):
@@ -98,7 +98,7 @@ def _container_resource(path: str, name: str) -> Problems:
 
 
 def _page_bytes(name: str) -> Fraction | None:
-    """The size of the pages that a resource counts, if it counts any."""
+    """Return the size of the pages that a resource counts; None if it counts none."""
     found = amount(name.removeprefix(_HUGE_PAGES)) if name.startswith(_HUGE_PAGES) else None
     return found if found is not None and found > 0 else None
 
@@ -130,7 +130,7 @@ def _pages_alone(path: str, held: Collection[str]) -> Problems:
 
 
 def _whole(path: str, name: str, value: Quantity) -> Problems:
-    """Devices and pages come in whole pieces."""
+    """Yield a problem for a fraction of a device or page."""
     read, page = amount(value), _page_bytes(name)
     if read is None or _can_be_overcommitted(name):
         return
@@ -145,14 +145,14 @@ def _can_be_overcommitted(name: str) -> bool:
 
 
 def _containers_within(spec: PodSpec, own: ResourceRequirements) -> Problems:
-    """The containers that run together fit into the pod, and none may have more than all of them."""
+    """Yield a problem if the containers together exceed the pod's request, or one of them exceeds the pod's limit."""
     limits, requests = amounts(own.limits), amounts(own.requests)
     detail = "must be no less than what the containers request together"
     for name, asked in requests.items():
         if _together(spec, name) > asked:
             yield invalid(f"spec.resources.requests[{name}]", own.requests[name], detail)
     for name, limit in limits.items():
-        # A problem must stand where there is a line, and a request may have been derived: from what is asked for or,
+        # A problem must be at a field with a line, and a request may be derived: from the containers' requests or,
         # for huge pages, from the limit.
         asked = _together(spec, name)
         derived = (asked,) if is_derived_from_containers(name) else (asked, limit)
@@ -168,7 +168,7 @@ def _containers_within(spec: PodSpec, own: ResourceRequirements) -> Problems:
 
 
 def _together(spec: PodSpec, name: str) -> Fraction:
-    """What the containers ask for of a resource, as far as it can be read."""
+    """Return the sum of the containers' requests for a resource; 0 if an amount is invalid."""
     try:
         return together(spec, name)
     except ValueError:
@@ -187,7 +187,7 @@ def _claims(path: str, own: ResourceRequirements, spec: PodSpec) -> Problems:
                 f"{here}.name", claim.name, known, "the pod has no such claim", "add it to spec.resourceClaims"
             )
         elif (others := seen.get(claim.name)) and (not claim.request or others & {"", claim.request}):
-            yield duplicate(here, claim.name)  # one without a request is all of them
+            yield duplicate(here, claim.name)  # a claim without a request includes all requests
         seen.setdefault(claim.name, set()).add(claim.request)
         if claim.request and (problem := names.label_problem(claim.request)):
             yield invalid(f"{here}.request", claim.request, problem)

@@ -1,4 +1,4 @@
-"""What several subjects need: which of several alternatives were chosen, and amounts that can be read."""
+"""Rules that several subjects share: choices between alternatives, and valid amounts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ INT32_MAX = 2**31 - 1
 
 
 def chosen(record: msgspec.Struct, among: tuple[str, ...] = (), without: tuple[str, ...] = ()) -> list[str]:
-    """The fields of a record that are set, by their names in the API: all but ``without``, or only those of ``among``,
-    in its order, which is the API server's: it takes the first of several and blames the others."""
+    """Return the fields of a record that are set, by their names in the API: all but ``without``, or only those of
+    ``among``, in the order of the API server, which accepts the first and rejects the others."""
     found = [
         name
         for name, attribute in attributes(type(record)).items()
@@ -33,20 +33,20 @@ def chosen(record: msgspec.Struct, among: tuple[str, ...] = (), without: tuple[s
 
 
 def exactly_one(path: str, found: list[str], what: str) -> Problems:
-    """Of several alternatives one must be chosen. ``what`` is the article and noun of one: ``a handler type``."""
+    """Yield a problem unless exactly one alternative is chosen. ``what``: article and noun, like ``a handler type``."""
     if not found:
         yield required(path, f"must specify {what}")
     yield from at_most_one(path, found)
 
 
 def at_most_one(path: str, found: list[str]) -> Problems:
-    """Of several alternatives no two may be chosen."""
+    """Yield a problem for each alternative after the first."""
     for extra in found[1:]:
         yield forbidden(f"{path}.{extra}", f"may not specify more than one: {found[0]} is given already")
 
 
 def amount(value: Quantity) -> Fraction | None:
-    """The exact amount, or None for what is no quantity; ``amount_problems`` says so."""
+    """Return the exact amount; None for an invalid quantity, which ``amount_problems`` reports."""
     try:
         return quantity.parse(value)
     except ValueError:
@@ -54,7 +54,7 @@ def amount(value: Quantity) -> Fraction | None:
 
 
 def amount_problems(path: str, value: Quantity) -> Problems:
-    """A quantity of 0 or more."""
+    """Yield a problem unless it is a quantity of 0 or more."""
     try:
         if quantity.parse(value) < 0:
             yield invalid(path, value, "must be 0 or more")
@@ -64,12 +64,12 @@ def amount_problems(path: str, value: Quantity) -> Problems:
 
 
 def amounts(values: Mapping[str, Quantity]) -> dict[str, Fraction]:
-    """The readable amounts of a map of resources."""
+    """Return the valid amounts of a map of resources."""
     read = {name: amount(value) for name, value in values.items()}
     return {name: value for name, value in read.items() if value is not None}
 
 
 def mode_problems(path: str, mode: int | None) -> Problems:
-    """The permission bits of a file."""
+    """Yield a problem unless these are the permission bits of a file."""
     if mode is not None and not 0 <= mode <= FILE_MODE_MAX:
         yield invalid(path, mode, "must be permission bits, from 0 to 0777 (octal; 0 to 511 in decimal, as in JSON)")

@@ -1,5 +1,5 @@
-"""What a scheduler reads: affinity, topology spread, tolerations. A static pod is on its node already, and yet the node
-compares itself with its affinity, and tools that read the mirror expect what an API server would have taken.
+"""Fields for schedulers: affinity, topology spread, tolerations. A static pod is on its node already, but the node
+checks its affinity, and tools that read the mirror expect values that an API server accepts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REQUIRED, _PREFERRED = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kin
 
 
 def scheduling_problems(spec: PodSpec) -> Problems:
-    """Everything wrong with where a pod wants to be."""
+    """Yield the problems of a pod's placement."""
     for n, toleration in enumerate(spec.tolerations):
         yield from _toleration(f"spec.tolerations[{n}]", toleration)
     if (affinity := spec.affinity) is not None:
@@ -110,7 +110,7 @@ def _pods_of_term(path: str, term: PodAffinityTerm) -> Problems:
 
 
 def _keys(path: str, keys: tuple[str, ...], selector: LabelSelector | None) -> Problems:
-    """Keys whose values are those of the pod itself, which are added to a selector."""
+    """Yield the problems of keys whose values are taken from the pod itself and added to a selector."""
     if keys and selector is None:
         yield forbidden(path, "may only be set where labelSelector is")
     for n, key in enumerate(keys):

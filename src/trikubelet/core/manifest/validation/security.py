@@ -1,4 +1,4 @@
-"""Security contexts of pods and containers, and the node's namespaces a pod may share."""
+"""Security contexts of pods and containers, and the host namespaces that a pod may share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROFILE_CHARS_MAX = 4095
 
 
 def pod_security_problems(spec: PodSpec) -> Problems:
-    """Everything wrong with the pod's own context and the namespaces it shares with the node."""
+    """Yield the problems of the pod's own context and of the namespaces it shares with the node."""
     if spec.host_pid and spec.share_process_namespace:
         yield invalid("spec.shareProcessNamespace", value=True, detail="may not be true where hostPID is")
     if spec.host_users is False:
@@ -61,7 +61,7 @@ def _pod_context(path: str, context: PodSecurityContext, spec: PodSpec) -> Probl
 
 
 def container_security_problems(path: str, container: Container, spec: PodSpec) -> Problems:
-    """Everything wrong with one container's context."""
+    """Yield the problems of one container's context."""
     context = container.security_context
     if context is None:
         return
@@ -74,13 +74,13 @@ def container_security_problems(path: str, container: Container, spec: PodSpec) 
         where = f"{path}.allowPrivilegeEscalation"
         if context.privileged:
             yield invalid(where, value=False, detail="a privileged container has every privilege already")
-        # Only this spelling, as the API has it; the other one runs there too.
+        # Only this spelling, like the API; capabilities in the other spelling are effective there too.
         if context.capabilities and "CAP_SYS_ADMIN" in context.capabilities.add:
             yield invalid(where, value=False, detail="the capability CAP_SYS_ADMIN allows escalation")
 
 
 def _shared(path: str, context: PodSecurityContext | SecurityContext, spec: PodSpec) -> Problems:
-    """What a pod's context and a container's have in common."""
+    """Yield the problems of the fields that the contexts of pods and containers share."""
     yield from _id(f"{path}.runAsUser", context.run_as_user)
     yield from _id(f"{path}.runAsGroup", context.run_as_group)
     for field, profile in (("seccompProfile", context.seccomp_profile), ("appArmorProfile", context.app_armor_profile)):

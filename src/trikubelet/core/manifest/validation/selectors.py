@@ -1,4 +1,4 @@
-"""Selectors: which labels, or which node, something is about."""
+"""Selectors of labels and of nodes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _OF_LABELS = ("In", "NotIn", "Exists", "DoesNotExist")
 _OF_NODES = (*_OF_LABELS, "Gt", "Lt")
 _OF_FIELDS = ("In", "NotIn")
 _FIELD = "metadata.name"
-"""The only field of a node that can be selected by."""
+"""The only field of a node that a selector may name."""
 
 
 def selector_problems(path: str, selector: LabelSelector | None) -> Problems:
-    """Everything wrong with a selector of labels."""
+    """Yield the problems of a selector of labels."""
     if selector is None:
         return
     yield from label_problems(f"{path}.matchLabels", selector.match_labels)
@@ -31,8 +31,8 @@ def selector_problems(path: str, selector: LabelSelector | None) -> Problems:
 
 
 def term_problems(path: str, term: NodeSelectorTerm, *, checks_values: bool) -> Problems:
-    """Everything wrong with one term that selects nodes. A term that is only preferred matches no node by a value no
-    label can have, and that is all: the API lets it be."""
+    """Yield the problems of one term that selects nodes. In a preferred term the API accepts values that no label can
+    have, because they only match no node."""
     for n, one in enumerate(term.match_expressions):
         here = f"{path}.matchExpressions[{n}]"
         yield from _requirement(here, one.key, one.operator, one.values, _OF_NODES)

@@ -1,4 +1,4 @@
-"""What a pod's spec says of the pod as a whole: policies, times, priorities, gates."""
+"""The spec's fields about the pod as a whole: policies, times, priorities, gates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESTART_POLICIES = ("Always", "OnFailure", "Never")
 
 
 def spec_problems(spec: PodSpec) -> Problems:
-    """Everything wrong with the spec's own fields; scheduling, network, security, resources, volumes and containers are
+    """Yield the problems of the spec's own fields; scheduling, network, security, resources, volumes and containers are
     checked elsewhere."""
     yield from one_of("spec.restartPolicy", spec.restart_policy, RESTART_POLICIES)
     deadline = spec.active_deadline_seconds
@@ -60,7 +60,7 @@ def _readiness_gates(spec: PodSpec) -> Problems:
 
 
 def _claims(spec: PodSpec) -> Problems:
-    """Resource claims: a name each, and exactly one place where the claim comes from."""
+    """Yield the problems of resource claims: each needs a name and exactly one source."""
     seen: set[str] = set()
     for n, claim in enumerate(spec.resource_claims):
         path = f"spec.resourceClaims[{n}]"

@@ -1,6 +1,6 @@
-"""Volumes: one name, one source each, and sources that say enough to be mounted.
+"""Volumes: a unique name, one source each, and the fields that the source needs.
 
-The sources that live on the node or are made of the API's objects are here, the others in ``drivers``.
+Sources on the node and sources made of the API's objects are here, the others in ``drivers``.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ VOLUME_TYPES = (
     *("configMap", "azureFile", "flexVolume", "vsphereVolume", "azureDisk", "storageos", "projected", "scaleIO"),
     *("photonPersistentDisk", "portworxVolume", "csi", "ephemeral", "image"),
 )
-"""In the order in which the API looks for them: the first there is counts, and another one is one too many."""
+"""In the order in which the API looks for them: the first one counts, and any other is one too many."""
 TOKEN_SECONDS_MIN, TOKEN_SECONDS_MAX = 600, 1 << 32
 
 
 def volume_problems(spec: PodSpec) -> Problems:
-    """Everything wrong with a pod's volumes."""
+    """Yield the problems of a pod's volumes."""
     seen: set[str] = set()
     for n, volume in enumerate(spec.volumes):
         path = f"spec.volumes[{n}]"
@@ -55,7 +55,7 @@ def volume_problems(spec: PodSpec) -> Problems:
         if volume.name and volume.name in seen:
             yield duplicate(f"{path}.name", volume.name)
         seen.add(volume.name)
-        # None at all means an empty directory, which the defaults have filled in.
+        # No source means an empty directory, which the defaults have filled in.
         yield from exactly_one(path, chosen(volume, VOLUME_TYPES), "a volume type")
         yield from _source(path, volume, spec)
 
@@ -101,7 +101,7 @@ def _empty_dir(path: str, source: EmptyDirVolumeSource) -> Problems:
 
 
 def _is_of_pages(medium: str) -> bool:
-    """Whether the medium is huge pages of a size that can be read."""
+    """True if the medium is huge pages of a valid size."""
     kind, _, size = medium.partition("-")
     try:
         return kind == "HugePages" and quantity.parse(size) > 0
@@ -110,7 +110,7 @@ def _is_of_pages(medium: str) -> bool:
 
 
 def _objects(path: str, volume: Volume) -> Problems:
-    """Volumes made of the API's objects."""
+    """Yield the problems of volumes made of the API's objects."""
     if (config := volume.config_map) is not None:
         yield from named(f"{path}.configMap.name", config.name, names.subdomain_problem(config.name))
         yield from mode_problems(f"{path}.configMap.defaultMode", config.default_mode)
@@ -135,7 +135,8 @@ def _items(path: str, items: tuple[KeyToPath, ...], taken: set[str] | None = Non
 
 
 def _file(path: str, file: str, taken: set[str] | None) -> Problems:
-    """A file in a volume. ``taken``: what other sources of the volume put there; within one source the last counts."""
+    """Yield the problems of a file in a volume. ``taken``: the files of the volume's other sources; within one source
+    the last one counts."""
     yield from named(path, file, names.path_in_volume_problem(file))
     if file and file.startswith(".."):
         yield invalid(path, file, "must not begin with '..'")
