@@ -15,17 +15,8 @@ import pytest
 import trio
 
 from trikubelet.cri.plugin_sockets import GrpcPlugins
-from trikubelet.model.csi import (
-    AccessMode,
-    Capability,
-    DriverFailed,
-    DriverInfo,
-    Expand,
-    Publish,
-    Stage,
-    Use,
-    VolumeStats,
-)
+from trikubelet.model.csi import AccessMode, Capability, DriverInfo, Expand, Publish, Stage, Use, VolumeStats
+from trikubelet.model.plugins import PluginFailed
 from trikubelet.testing.memory_plugins import MemoryDriver, MemoryPlugins
 
 if TYPE_CHECKING:
@@ -130,7 +121,7 @@ async def test_a_volume_is_told_where_it_is_published_and_grows_there_and_where_
     async with plugins as sockets:
         endpoint = (await sockets.info(f"{short}/{NAME}-reg.sock")).endpoint
         async with sockets.driver(endpoint) as driver:
-            with pytest.raises(DriverFailed) as failed:
+            with pytest.raises(PluginFailed) as failed:
                 await driver.volume_stats("v", target)
             await driver.stage(Stage("v", staging, USE))
             await driver.expand(Expand("v", staging, MIB, USE, staging))
@@ -150,7 +141,7 @@ async def test_a_refusal_comes_with_its_code_and_words(
     async with plugins as sockets:
         endpoint = (await sockets.info(f"{short}/{NAME}-reg.sock")).endpoint
         async with sockets.driver(endpoint) as driver:
-            with pytest.raises(DriverFailed) as failed:
+            with pytest.raises(PluginFailed) as failed:
                 await driver.publish(Publish("", str(short / "target"), USE))
     told = "rpc error: code = InvalidArgument desc = a volume's id and a path are needed"
     assert ("InvalidArgument", told, True) == (failed.value.code, str(failed.value), failed.value.is_final)
@@ -158,7 +149,7 @@ async def test_a_refusal_comes_with_its_code_and_words(
 
 async def test_who_asks_where_nobody_listens_is_told_so(autojump_clock: MockClock, short: Path) -> None:
     began = trio.current_time()
-    with pytest.raises(DriverFailed, match="code = Unavailable desc = connection error: no socket at"):
+    with pytest.raises(PluginFailed, match="code = Unavailable desc = connection error: no socket at"):
         await GrpcPlugins().info(f"{short}/none.sock")
     assert 10 == pytest.approx(trio.current_time() - began)
 

@@ -10,8 +10,9 @@ from core.podkit import pod
 from trikubelet.core import csi
 from trikubelet.core.claims import Claim
 from trikubelet.model import k8s
-from trikubelet.model.csi import AccessMode, Capability, DriverFailed, PluginInfo
+from trikubelet.model.csi import AccessMode, Capability
 from trikubelet.model.objects import ServiceAccountToken
+from trikubelet.model.plugins import PluginFailed, PluginInfo
 
 DRIVER = "disk.example.com"
 
@@ -163,17 +164,16 @@ def test_tokens_are_reported_by_audience_and_not_at_all_where_there_are_none() -
 
 
 @pytest.mark.parametrize(
-    ("expected", "type_", "versions"),
+    ("expected", "versions"),
     [
-        ("", "CSIPlugin", ("1.0.0",)),
-        ("", "CSIPlugin", ("0.3", "v1.5.1")),
-        ("speaks versions that this node does not: 0.3, 2.0; 1.x is needed", "CSIPlugin", ("0.3", "2.0")),
-        ("speaks versions that this node does not: none; 1.x is needed", "CSIPlugin", ()),
-        ("no handler registered for plugin type: DRAPlugin at socket /s", "DRAPlugin", ("1.0.0",)),
+        ("", ("1.0.0",)),
+        ("", ("0.3", "v1.5.1")),
+        ("speaks versions that this node does not: 0.3, 2.0; 1.x is needed", ("0.3", "2.0")),
+        ("speaks versions that this node does not: none; 1.x is needed", ()),
     ],
 )
-def test_only_csi_drivers_of_version_1_are_taken(expected: str, type_: str, versions: tuple[str, ...]) -> None:
-    problem = csi.plugin_problem(PluginInfo(type_, "p", "/s", versions), "/s")
+def test_only_csi_drivers_of_version_1_are_taken(expected: str, versions: tuple[str, ...]) -> None:
+    problem = csi.plugin_problem(PluginInfo("CSIPlugin", "p", "/s", versions))
     assert problem.endswith(expected)
     assert bool(expected) == bool(problem)
 
@@ -188,7 +188,7 @@ def test_only_csi_drivers_of_version_1_are_taken(expected: str, type_: str, vers
     ],
 )
 def test_some_failures_leave_open_whether_it_was_done(expected: bool, code: str) -> None:
-    failed = DriverFailed(code, "why")
+    failed = PluginFailed(code, "why")
     assert expected == failed.is_final
     assert f"rpc error: code = {code} desc = why" == str(failed)
 
@@ -198,4 +198,4 @@ def test_some_failures_leave_open_whether_it_was_done(expected: bool, code: str)
     [(True, "InvalidArgument"), (True, "OutOfRange"), (True, "NotFound"), (False, "Internal"), (False, "Aborted")],
 )
 def test_what_a_driver_never_will_do_is_known_by_its_code(expected: bool, code: str) -> None:
-    assert expected == DriverFailed(code, "why").is_infeasible
+    assert expected == PluginFailed(code, "why").is_infeasible

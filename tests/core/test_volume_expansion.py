@@ -6,7 +6,7 @@ import pytest
 
 from trikubelet.core.volume_expansion import Expansion, begun, claimed_bytes, due, ended, failed
 from trikubelet.model import k8s
-from trikubelet.model.csi import DriverFailed
+from trikubelet.model.plugins import PluginFailed
 
 MIB = 1024**2
 PENDING = {"allocated_resource_statuses": {"storage": "NodeResizePending"}}
@@ -143,7 +143,7 @@ def test_a_claim_shows_why_its_volume_was_not_expanded_and_whether_it_ever_will_
     expected: dict[str, str] | None, code: str, asked: str, before: str
 ) -> None:
     held = claim(asked=asked, **PENDING, conditions=(condition("Mine"), condition(before)))
-    status = failed(held, EXPANDED, DriverFailed(code, "no"))["status"]
+    status = failed(held, EXPANDED, PluginFailed(code, "no"))["status"]
 
     assert expected == status.get("allocatedResourceStatuses")
     said = f"failed to expand pvc with rpc error: code = {code} desc = no"

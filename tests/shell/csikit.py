@@ -16,7 +16,9 @@ from core.podkit import pod
 from shell.mountkit import NotedMounts
 from trikubelet.core.containers import NodeFacts
 from trikubelet.model import k8s
+from trikubelet.model.csi import CSI_PLUGIN
 from trikubelet.model.objects import ServiceAccountToken
+from trikubelet.plugins.watcher import PluginWatcher
 from trikubelet.status.recorder import EventRecorder
 from trikubelet.testing.apiserver.patches import merge
 from trikubelet.testing.memory_host import VirtualClock
@@ -147,12 +149,15 @@ class CsiNodeBench:
         if registered and DRIVER not in self._sockets:
             self.plug_in(DRIVER, self.driver)
         threads: ThreadPool = NoThreads()  # type: ignore[assignment]
-        seen = RegisteredDrivers(self.registry, self.plugins, self.notices, random.Random(1), threads)
+        seen = RegisteredDrivers(self.plugins)
+        handlers = {CSI_PLUGIN: seen}
+        watcher = PluginWatcher(self.registry, handlers, self.plugins, self.notices, random.Random(1), threads)
         csi = CsiVolumes("n", seen, CsiAttachments("n"), CsiRecords(self.root), self.mounts, threads)
         volumes = DiskVolumes(self.root, NodeFacts("n"), self.mounts, threads, csi=csi)
         volumes.use_objects(self.cluster)  # type: ignore[arg-type]
         volumes.use_claims(self.cluster, self.cluster.node, self.cluster.changed, self.events)
         async with trio.open_nursery() as nursery:
+            await nursery.start(watcher.run)
             await nursery.start(volumes.run)
             await trio.testing.wait_all_tasks_blocked()
             yield volumes

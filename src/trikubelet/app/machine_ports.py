@@ -25,6 +25,7 @@ from trikubelet.host.subordinate_ids import read_ranges_of_users
 from trikubelet.host.user_tmpfs import UserTmpfs
 from trikubelet.host.watch import InotifyWatcher
 from trikubelet.kit.threads import ThreadPool
+from trikubelet.model.csi import CSI_PLUGIN
 from trikubelet.model.errors import StartFailed
 from trikubelet.volumes.fake import FakeVolumes
 from trikubelet.volumes.side_by_side import HANGING_PER_POD_MAX
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from trikubelet.app.settings import Settings
     from trikubelet.core.containers import NodeFacts
+    from trikubelet.plugins.watcher import PluginWatcher
     from trikubelet.ports import Clock, Images, PodCgroups, Runtime, Volumes
     from trikubelet.volumes.csi import CsiVolumes
 
@@ -67,6 +69,7 @@ def machine_ports(
     facts, cgroups = _cgroups(facts, settings, inside=inside)
     threads = ThreadPool("images", IMAGE_THREADS_MAX)
     files, records = _files(settings, threads)
+    volumes, plugins = _volumes(settings, facts, chance, in_cluster=in_cluster)
     ports = Ports(
         runtime=runtime,
         images=images,
@@ -76,13 +79,14 @@ def machine_ports(
             ThreadPool("sizes of logs", LOG_SIZE_THREADS_MAX),
             ThreadPool("logs of containers", settings.configuration.container_log_max_workers),
         ),
-        volumes=_volumes(settings, facts, chance, in_cluster=in_cluster),
+        volumes=volumes,
         cgroups=cgroups,
         handlers=FakeHandlers() if settings.runtime.endpoint == FAKE else NetworkHandlers(),
         records=records,
         logins=HostLogins(settings.root_dir, settings.credential_plugin_dir, os.environ, threads),
         clock=clock,
         ids_of_users=read_ranges_of_users,
+        plugins=plugins,
     )
     return ports, facts
 
@@ -106,31 +110,40 @@ def _files(settings: Settings, images: ThreadPool) -> tuple[DiskPodFiles, DiskPu
         ) from error
 
 
-def _volumes(settings: Settings, facts: NodeFacts, chance: random.Random, *, in_cluster: bool) -> Volumes:
-    """The pods' volumes; simulated ones where containers are only simulated."""
+def _volumes(
+    settings: Settings, facts: NodeFacts, chance: random.Random, *, in_cluster: bool
+) -> tuple[Volumes, PluginWatcher | None]:
+    """Return the pods' volumes, simulated ones where containers are only simulated, and the watcher of the plugins that
+    they need."""
     if settings.runtime.endpoint == FAKE:
-        return FakeVolumes(settings.root_dir, facts)
+        return FakeVolumes(settings.root_dir, facts), None
     threads = ThreadPool("volumes", VOLUME_THREADS_MAX, HANGING_PER_POD_MAX * settings.configuration.max_pods)
-    csi = _csi(settings, threads, chance) if in_cluster else None
+    csi, plugins = _csi(settings, threads, chance) if in_cluster else (None, None)
     if facts.may_mount:
-        return DiskVolumes(settings.root_dir, facts, mounts, threads, csi=csi)
+        return DiskVolumes(settings.root_dir, facts, mounts, threads, csi=csi), plugins
     memory = UserTmpfs(settings.root_dir.resolve(), os.environ)
-    return DiskVolumes(settings.root_dir, facts, NoMounts(), threads, csi=csi, user_memory=memory)
+    return DiskVolumes(settings.root_dir, facts, NoMounts(), threads, csi=csi, user_memory=memory), plugins
 
 
-def _csi(settings: Settings, threads: ThreadPool, chance: random.Random) -> CsiVolumes:
-    """Volumes of CSI drivers. Loaded only in a cluster: such a volume cannot be looked up elsewhere."""
+def _csi(settings: Settings, threads: ThreadPool, chance: random.Random) -> tuple[CsiVolumes, PluginWatcher]:
+    """Return the volumes of CSI drivers, and the watcher of the drivers. Loaded only in a cluster: such a volume cannot
+    be looked up elsewhere."""
     from trikubelet.cri.plugin_sockets import GrpcPlugins  # noqa: PLC0415
+    from trikubelet.plugins.watcher import PluginWatcher  # noqa: PLC0415
     from trikubelet.volumes.csi import CsiVolumes  # noqa: PLC0415
     from trikubelet.volumes.csi_attachments import CsiAttachments  # noqa: PLC0415
     from trikubelet.volumes.csi_records import CsiRecords  # noqa: PLC0415
     from trikubelet.volumes.csi_registration import RegisteredDrivers  # noqa: PLC0415
 
     root = settings.root_dir.resolve()  # by which the kernel knows what is mounted there
-    registration = RegisteredDrivers(root / "plugins_registry", GrpcPlugins(), InotifyWatcher(threads), chance, threads)
-    return CsiVolumes(
-        settings.node_name, registration, CsiAttachments(settings.node_name), CsiRecords(root), mounts, threads
+    sockets = GrpcPlugins()
+    drivers = RegisteredDrivers(sockets)
+    volumes = CsiVolumes(
+        settings.node_name, drivers, CsiAttachments(settings.node_name), CsiRecords(root), mounts, threads
     )
+    watcher = InotifyWatcher(threads)
+    registry = root / "plugins_registry"
+    return volumes, PluginWatcher(registry, {CSI_PLUGIN: drivers}, sockets, watcher, chance, threads)
 
 
 def _cgroups(facts: NodeFacts, settings: Settings, *, inside: bool) -> tuple[NodeFacts, PodCgroups]:

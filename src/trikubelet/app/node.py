@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from trikubelet.model import k8s
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.runtime_config import IdRange
+    from trikubelet.plugins.watcher import PluginWatcher
     from trikubelet.ports import (
         Clock,
         ContainerLogs,
@@ -89,7 +90,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Ports:
     """The world as a node sees it. ``ids_of_users`` returns the ids that users of the node may take for their own
-    containers (``host.subordinate_ids``)."""
+    containers (``host.subordinate_ids``). ``plugins``: None on a node that uses none."""
 
     runtime: Runtime
     images: Images
@@ -102,6 +103,7 @@ class Ports:
     logins: NodeLogins
     clock: Clock
     ids_of_users: Callable[[], Iterable[IdRange]] = tuple
+    plugins: PluginWatcher | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,7 @@ class Node:
     slots: dict[str, Slot[Snapshot]]
     files: PodFiles
     volumes: Volumes
+    plugins: PluginWatcher | None
     objects: NodeObjects
     desired: DesiredPods
     adoption: Adoption
@@ -203,6 +206,7 @@ def build_node(
         slots=slots,
         files=ports.files,
         volumes=ports.volumes,
+        plugins=ports.plugins,
         objects=parts.objects,
         desired=desired,
         adoption=adoption,
@@ -259,6 +263,8 @@ async def run_node(node: Node, *, task_status: trio.TaskStatus[None] = trio.TASK
     async with trio.open_nursery() as nursery:
         await nursery.start(node.checkpoints.run)
         await nursery.start(node.runtime_state.run)
+        if node.plugins is not None:
+            await nursery.start(node.plugins.run)
         await nursery.start(node.volumes.run)
         await nursery.start(node.probes.run)
         await nursery.start(node.workers.run)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from trikubelet.core.claims import BLOCK, ONE_POD
-from trikubelet.model.csi import CSI_PLUGIN, AccessMode, Capability, Use
+from trikubelet.model.csi import AccessMode, Capability, Use
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from trikubelet.core.claims import Claim
     from trikubelet.model import k8s
-    from trikubelet.model.csi import PluginInfo
     from trikubelet.model.objects import ServiceAccountToken
+    from trikubelet.model.plugins import PluginInfo
 
 PERSISTENT: Final = "Persistent"
 EPHEMERAL: Final = "Ephemeral"
@@ -156,10 +156,8 @@ def lifecycle_problem(volume: Volume, driver: k8s.CSIDriver | None) -> str:
     return f"{wanted} (only supports [{supported}])"
 
 
-def plugin_problem(plugin: PluginInfo, socket: str) -> str:
-    """Return why a plugin cannot be used; "" for a CSI driver that speaks version 1."""
-    if plugin.type != CSI_PLUGIN:
-        return f"RegisterPlugin error -- no handler registered for plugin type: {plugin.type} at socket {socket}"
+def plugin_problem(plugin: PluginInfo) -> str:
+    """Return why a CSI driver cannot be used; "" for one that speaks version 1."""
     if not any(version.removeprefix("v").partition(".")[0] == "1" for version in plugin.versions):
         versions = ", ".join(plugin.versions) or "none"
         return f"CSI driver {plugin.name} speaks versions that this node does not: {versions}; 1.x is needed"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trikubelet.model import k8s
-    from trikubelet.model.csi import DriverFailed
+    from trikubelet.model.plugins import PluginFailed
 
 STORAGE: Final = "storage"
 PENDING: Final = "NodeResizePending"
@@ -94,7 +94,7 @@ def ended(held: k8s.PersistentVolumeClaim, expansion: Expansion) -> Mapping[str,
     return _merge(held, **status, **({"allocatedResourceStatuses": {STORAGE: None}} if _state(held) else {}))
 
 
-def failed(held: k8s.PersistentVolumeClaim, expansion: Expansion, error: DriverFailed) -> Mapping[str, Any]:
+def failed(held: k8s.PersistentVolumeClaim, expansion: Expansion, error: PluginFailed) -> Mapping[str, Any]:
     """Return the patch of the claim's status after the driver failed: why, and if another size must be, or was,
     requested. Raises ValueError."""
     why = {"type": FAILED, "status": "True", "message": f"failed to expand pvc with {error}"}

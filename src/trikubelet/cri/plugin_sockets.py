@@ -17,7 +17,8 @@ from trikubelet.cri.errors import status_for
 from trikubelet.cri.plugin_v1 import csi_pb2, registration_pb2
 from trikubelet.cri.plugin_v1.csi_grpc import NodeStub
 from trikubelet.cri.plugin_v1.registration_grpc import RegistrationStub
-from trikubelet.model.csi import Capability, DriverFailed, DriverInfo, PluginInfo, VolumeStats
+from trikubelet.model.csi import Capability, DriverInfo, VolumeStats
+from trikubelet.model.plugins import PluginFailed, PluginInfo
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeLost
 
 if TYPE_CHECKING:
@@ -155,18 +156,18 @@ def _volume_stats(reply: csi_pb2.NodeGetVolumeStatsResponse) -> VolumeStats:
 
 
 async def _answer(channel: Channel, call: Callable[[], Awaitable[Reply]]) -> Reply:
-    """Return a plugin's answer. Raises DriverFailed."""
+    """Return a plugin's answer. Raises PluginFailed."""
     with trio.move_on_after(DIAL_SECONDS_MAX) as dialling:
         await channel.wait_connected()
     if dialling.cancelled_caught:
-        raise DriverFailed("Unavailable", f"connection error: {channel.statistics().last_error}")
+        raise PluginFailed("Unavailable", f"connection error: {channel.statistics().last_error}")
     try:
         return await call()
     except RuntimeLost as error:  # the channel's words are about a runtime; all others are the plugin's own
-        raise DriverFailed("Unavailable", "the connection to the plugin was lost before its answer") from error
+        raise PluginFailed("Unavailable", "the connection to the plugin was lost before its answer") from error
     except RuntimeCallError as error:
         status, text = status_for(error)
-        raise DriverFailed(_go_name(status.name), text) from error
+        raise PluginFailed(_go_name(status.name), text) from error
 
 
 def _go_name(name: str) -> str:

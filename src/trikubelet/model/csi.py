@@ -40,16 +40,6 @@ class AccessMode(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PluginInfo:
-    """How a plugin introduces itself. ``endpoint``: where its own services listen, never empty."""
-
-    type: str
-    name: str
-    endpoint: str
-    versions: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class DriverInfo:
     """This node in the eyes of a driver. ``volumes_max``: how many of its volumes fit, 0 for no limit; ``topology``:
     where the node is, as labels."""
@@ -125,20 +115,3 @@ class VolumeStats:
     inodes_used: int | None = None
     is_abnormal: bool | None = None
     condition: str = ""
-
-
-_UNCERTAIN: Final = frozenset({"Canceled", "DeadlineExceeded", "Unavailable", "ResourceExhausted", "Aborted"})
-_INFEASIBLE: Final = frozenset({"InvalidArgument", "OutOfRange", "NotFound"})
-
-
-class DriverFailed(Exception):
-    """A driver could not be asked, or said no. ``code`` is gRPC's status by its Go name, as upstream's texts have it.
-    ``is_final``: the driver certainly has not done it and does not go on trying; ``is_infeasible``: it never will;
-    ``is_for_in_use``: not while it is in use (upstream's lists of codes)."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"rpc error: code = {code} desc = {message}")
-        self.code = code
-        self.is_final = code not in _UNCERTAIN
-        self.is_infeasible = code in _INFEASIBLE
-        self.is_for_in_use = code == "FailedPrecondition"

@@ -175,7 +175,7 @@ class Volumes(Protocol):
 
     async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
         """What its driver says of the pod's volume at this place; None where no driver does, so that it is to be
-        measured. Has an end of its own. Raises ``model.csi.DriverFailed``."""
+        measured. Has an end of its own. Raises ``model.plugins.PluginFailed``."""
         ...
 
     def groups(self, uid: str) -> tuple[int, ...]:

@@ -8,12 +8,13 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from contextlib import AbstractAsyncContextManager
 
-    from trikubelet.model.csi import Capability, DriverInfo, Expand, PluginInfo, Publish, Stage, VolumeStats
+    from trikubelet.model.csi import Capability, DriverInfo, Expand, Publish, Stage, VolumeStats
+    from trikubelet.model.plugins import PluginInfo
 
 
 class CsiDriver(Protocol):
     """A driver's node service. All of it may take as long as the caller's scope allows and may be repeated; who gives
-    up does not know whether it was done. All raise ``model.csi.DriverFailed``."""
+    up does not know whether it was done. All raise ``model.plugins.PluginFailed``."""
 
     async def info(self) -> DriverInfo:
         """What this node is to the driver."""
@@ -53,12 +54,12 @@ class PluginSockets(Protocol):
     """Plugins' sockets in the directory where they register."""
 
     async def info(self, socket: str) -> PluginInfo:
-        """How the plugin that listens there introduces itself. Raises ``model.csi.DriverFailed``."""
+        """How the plugin that listens there introduces itself. Raises ``model.plugins.PluginFailed``."""
         ...
 
     async def notify(self, socket: str, error: str) -> None:
         """Notify the plugin of what became of its registration: "" that it is used. Raises
-        ``model.csi.DriverFailed``."""
+        ``model.plugins.PluginFailed``."""
         ...
 
     def driver(self, endpoint: str) -> AbstractAsyncContextManager[CsiDriver]:

@@ -30,7 +30,7 @@ from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.keyed_tasks import KeyedTasks
 from trikubelet.kit.thread_turns import ThreadTurns
 from trikubelet.kit.threads import ThreadPool
-from trikubelet.model.csi import DriverFailed
+from trikubelet.model.plugins import PluginFailed
 from trikubelet.model.stats_snapshot import VolumeUsed
 from trikubelet.model.usage import FsUsage
 from trikubelet.stats.disk_pieces import Count, Piece, Record, size
@@ -162,7 +162,7 @@ class Disks:
         with self._barriers.of(f"Volume {piece.key}") as barrier:
             try:
                 volume_stats = await self._volumes.volume_stats(piece.key.partition("/")[0], path)
-            except DriverFailed as error:
+            except PluginFailed as error:
                 log.debug("The driver of %s does not report how full it is: %s", path, error)
                 self._know(piece, record, {})
                 return

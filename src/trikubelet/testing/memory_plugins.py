@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.model.csi import CSI_PLUGIN, Capability, DriverFailed, DriverInfo, PluginInfo, VolumeStats
+from trikubelet.model.csi import CSI_PLUGIN, Capability, DriverInfo, VolumeStats
+from trikubelet.model.plugins import PluginFailed, PluginInfo
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -40,7 +41,7 @@ class MemoryDriver:
         self.condition = ""
         self.expands_in_use = True
         self.calls: list[str] = []
-        self.failing: DriverFailed | None = None
+        self.failing: PluginFailed | None = None
         self.answering = trio.Event()
         self.answering.set()
 
@@ -67,7 +68,7 @@ class MemoryDriver:
         await self._change(f"publish {request.volume_id}")
         _check(request.volume_id, request.target_path)
         if Capability.STAGE_UNSTAGE_VOLUME in self.can and request.staging_path not in {"", *self.staged}:
-            raise DriverFailed("FailedPrecondition", "the volume is not staged there")
+            raise PluginFailed("FailedPrecondition", "the volume is not staged there")
         self.published[request.target_path] = request
 
     async def unpublish(self, volume_id: str, target_path: str) -> None:
@@ -87,13 +88,13 @@ class MemoryDriver:
         if request.path not in self.staged:
             self._check_published(request.volume_id, request.path)
         if not self.expands_in_use and any(one.volume_id == request.volume_id for one in self.published.values()):
-            raise DriverFailed("FailedPrecondition", "the volume is published")
+            raise PluginFailed("FailedPrecondition", "the volume is published")
         self.sizes[request.volume_id] = request.required_bytes
 
     def _check_published(self, volume_id: str, path: str) -> None:
         _check(volume_id, path)
         if path not in self.published:
-            raise DriverFailed("NotFound", "the volume is not published there")
+            raise PluginFailed("NotFound", "the volume is not published there")
 
     async def _change(self, what: str) -> None:
         self.calls.append(what)
@@ -108,7 +109,7 @@ class MemoryDriver:
 
 def _check(volume_id: str, path: str) -> None:
     if not volume_id or not path:
-        raise DriverFailed("InvalidArgument", "a volume's id and a path are needed")
+        raise PluginFailed("InvalidArgument", "a volume's id and a path are needed")
 
 
 class MemoryPlugins:
@@ -130,7 +131,7 @@ class MemoryPlugins:
         """See ``ports.PluginSockets``; so for all below."""
         await trio.lowlevel.checkpoint()
         if socket not in self.infos:
-            raise DriverFailed("Unavailable", f"connection error: nobody listens at {socket}")
+            raise PluginFailed("Unavailable", f"connection error: nobody listens at {socket}")
         return self.infos[socket]
 
     async def notify(self, socket: str, error: str) -> None:

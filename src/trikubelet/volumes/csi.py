@@ -27,11 +27,13 @@ from trikubelet.core.names import object_ref
 from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.slot import Slot
 from trikubelet.kit.threads import StillRunning
-from trikubelet.model.csi import Capability, DriverFailed, Publish, Stage
+from trikubelet.model.csi import Capability, Publish, Stage
 from trikubelet.model.errors import ObjectUnavailable, VolumeFailed
+from trikubelet.model.plugins import PluginFailed
+from trikubelet.plugins.asking import within
 from trikubelet.volumes import ownership
 from trikubelet.volumes.csi_expansion import NodeExpansion
-from trikubelet.volumes.csi_registration import CALL_SECONDS_MAX, within
+from trikubelet.volumes.csi_registration import CALL_SECONDS_MAX
 from trikubelet.volumes.mounter import is_mounted
 from trikubelet.volumes.ownership_progress import change_ownership_in_thread
 
@@ -53,7 +55,7 @@ log = logging.getLogger(__name__)
 SWEEP_SECONDS: Final = 30.0
 """After which what could not be unstaged is tried again."""
 MODE: Final = 0o750
-_PROBLEMS: Final = (DriverFailed, ObjectUnavailable, OSError, StillRunning, ValueError)
+_PROBLEMS: Final = (PluginFailed, ObjectUnavailable, OSError, StillRunning, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +126,8 @@ class CsiVolumes:
         self.attachments.changed()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Attend to drivers, and unstage what no pod has any more, until cancelled."""
+        """Expand volumes, and unstage what no pod has any more, until cancelled."""
         async with trio.open_nursery() as nursery:
-            await nursery.start(self._registration.run)
             await nursery.start(self._expansion.run)
             task_status.started()
             while True:
@@ -156,7 +157,7 @@ class CsiVolumes:
 
     async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
         """What its driver reports of the pod's volume at this host path, when it is its turn; None where no driver
-        does. Raises DriverFailed."""
+        does. Raises PluginFailed."""
         ready = next((one for (owner, _), one in self._ready.items() if (owner, one.path) == (uid, path)), None)
         registered = self._registration.drivers.get(ready.volume.driver) if ready is not None else None
         if ready is None or registered is None or Capability.GET_VOLUME_STATS not in registered.capabilities:
@@ -203,7 +204,7 @@ class CsiVolumes:
         published = self._records.note_published(pod.metadata.uid, volume, data)
         try:
             yield published
-        except (DriverFailed, ObjectUnavailable, VolumeFailed, ValueError) as error:
+        except (PluginFailed, ObjectUnavailable, VolumeFailed, ValueError) as error:
             if is_new and _is_final(error):
                 self._records.drop_published(published)
                 self._sweeps.put(None)
@@ -230,7 +231,7 @@ class CsiVolumes:
             try:
                 with within(CALL_SECONDS_MAX):
                     await registered.driver.stage(stage)
-            except DriverFailed as error:
+            except PluginFailed as error:
                 if is_new and error.is_final:
                     await self._drop_staged(staged)
                 raise
@@ -372,7 +373,7 @@ def _failing_mount(doing: str, volume: csi.Volume) -> Generator[None, None, None
 def _is_final(error: BaseException) -> bool:
     """Whether the driver certainly has not done it, by the error or its cause."""
     cause = error.__cause__ if isinstance(error, VolumeFailed) else error
-    return not isinstance(cause, DriverFailed) or cause.is_final
+    return not isinstance(cause, PluginFailed) or cause.is_final
 
 
 def _make_directory(path: Path) -> None:

@@ -27,10 +27,12 @@ from trikubelet.core import volume_expansion
 from trikubelet.core.names import object_ref
 from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.fault_barriers import FaultBarriers
-from trikubelet.model.csi import Capability, DriverFailed, Expand
+from trikubelet.model.csi import Capability, Expand
 from trikubelet.model.errors import ObjectUnavailable
 from trikubelet.model.objects import ObjectRef
-from trikubelet.volumes.csi_registration import CALL_SECONDS_MAX, within
+from trikubelet.model.plugins import PluginFailed
+from trikubelet.plugins.asking import within
+from trikubelet.volumes.csi_registration import CALL_SECONDS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection
@@ -148,16 +150,16 @@ class NodeExpansion:
             if wanted is not None:
                 await self._expand_claimed(pod, volume, held, wanted, way)
                 seen.size_bytes = wanted.size_bytes
-        except (DriverFailed, ObjectUnavailable, ValueError) as error:
+        except (PluginFailed, ObjectUnavailable, ValueError) as error:
             log.debug("Whether volume %s is to be expanded is looked at again later: %s", volume.name, error)
-            if isinstance(error, DriverFailed) and error.is_for_in_use:
+            if isinstance(error, PluginFailed) and error.is_for_in_use:
                 return math.inf
         return LOOK_SECONDS
 
     async def _expand_claimed(
         self, pod: Pod, volume: Volume, held: PersistentVolumeClaim, wanted: volume_expansion.Expansion, way: _Way
     ) -> None:
-        """Raises DriverFailed, ObjectUnavailable, and ValueError for a driver or a pod that has gone."""
+        """Raises PluginFailed, ObjectUnavailable, and ValueError for a driver or a pod that has gone."""
         about = (object_ref(pod), _ref(held))
         failed = f'NodeExpandVolume.NodeExpandVolume failed for volume "{volume.name}" : '
         if volume.read_only:
@@ -169,7 +171,7 @@ class NodeExpansion:
             held = await self._attachments.claims.patch_claim_status(held, begun_status)
         try:
             await self._call_driver(volume, way, wanted.size_bytes)
-        except DriverFailed as error:
+        except PluginFailed as error:
             self._attachments.record(about[:1], "Warning", "VolumeResizeFailed", f"{failed}{error}")
             if wanted.is_claims and error.is_final:
                 await self._attachments.claims.patch_claim_status(held, volume_expansion.failed(held, wanted, error))

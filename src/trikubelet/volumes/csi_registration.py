@@ -1,11 +1,4 @@
-"""Plugins that register on this node by a socket in ``plugins_registry``: which CSI drivers are registered.
-
-    socket there ─► GetInfo ─► a CSI driver of version 1 ─► NodeGetInfo ─► used ─► NotifyRegistrationStatus
-        ▲              └── error or no answer: notified why, retried with backoff ◄─┘                      │
-        └────────────── gone, or another socket of that name: no longer used ◄────────────────────────────┘
-
-A notice of the directory only triggers a look; the directory's content counts. Drivers are containers that can write
-there: a look is made in a thread, at so many entries at most, and not at once after the one before.
+"""CSI drivers that have registered on this node (``plugins.watcher``): NodeGetInfo, and from then on they are used.
 
 A driver is used as soon as it has answered: nothing waits until it is published to the cluster (``node.csi_node``),
 since what is mounted must be unmounted without a cluster, too.
@@ -13,50 +6,27 @@ since what is mounted must be unmounted without a cluster, too.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-import stat
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from trikubelet.core.csi import plugin_problem
-from trikubelet.kit.backoff import Backoff
-from trikubelet.kit.disk import on_disk
-from trikubelet.kit.failure_log import FailureLog
-from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.listeners import Listeners
-from trikubelet.kit.slot import Slot
-from trikubelet.model.csi import DriverFailed
+from trikubelet.plugins.asking import within
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Collection, Generator
+    from collections.abc import AsyncGenerator
     from collections.abc import Set as AbstractSet
-    from pathlib import Path
 
-    from trikubelet.kit.threads import ThreadPool
-    from trikubelet.model.csi import Capability, DriverInfo, PluginInfo
-    from trikubelet.ports import CsiDriver, FileWatcher, PluginSockets
+    from trikubelet.model.csi import Capability, DriverInfo
+    from trikubelet.model.plugins import PluginInfo
+    from trikubelet.ports import CsiDriver, PluginSockets
 
 log = logging.getLogger(__name__)
 
-MODE: Final = 0o750
-LOOK_SECONDS: Final = 10.0
-"""The directory is scanned at least this often; changes below directories in it give no notice."""
-PAUSE_SECONDS: Final = 1.0
-"""Between two looks, however many changes are noticed: somebody may go on making files."""
-LEVELS_MAX: Final = 3
-ENTRIES_MAX: Final = 10_000
-"""So many entries are looked at. A node has a socket for each driver, and little else there."""
-_LOOKING: Final = "look for plugins"
-_ALL_OF_THEM: Final = "look at all files"
-ASK_SECONDS_MAX: Final = 10.0
-NOTIFY_SECONDS_MAX: Final = 5.0
-"""Both as upstream has them."""
 INTRODUCE_SECONDS_MAX: Final = 120.0
 CALL_SECONDS_MAX: Final = 120.0
 """For anything else a driver is asked (upstream: 2 min)."""
@@ -64,8 +34,6 @@ STATS_REQUESTS_MAX: Final = 8
 """Volumes whose stats one driver is asked for at the same time: all of a node's may be due with one scrape."""
 AWAIT_SECONDS_MAX: Final = 10.0
 """How long a pod waits for a driver to register: it is often a pod itself, and this agent may have just started."""
-
-_Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,58 +48,14 @@ class Registered:
     stats_limiter: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(STATS_REQUESTS_MAX))
 
 
-@dataclass(slots=True)
-class _Watched:
-    """A socket that has a task. ``stamp``: distinguishes it from another socket of that path."""
-
-    stamp: _Stamp
-    scope: trio.CancelScope
-
-
-@contextlib.contextmanager
-def within(seconds: float) -> Generator[None, None, None]:
-    """A deadline for what a driver is asked in the block. Raises DriverFailed with gRPC's message when it has
-    passed."""
-    with trio.move_on_after(seconds) as patience:
-        yield
-    if patience.cancelled_caught:
-        raise DriverFailed("DeadlineExceeded", "context deadline exceeded")
-
-
 class RegisteredDrivers:
     """Owns which CSI drivers are registered. ``changed``: notified when one came or went."""
 
-    def __init__(
-        self,
-        directory: Path,
-        sockets: PluginSockets,
-        watcher: FileWatcher,
-        chance: random.Random,
-        threads: ThreadPool,
-    ) -> None:
+    def __init__(self, sockets: PluginSockets) -> None:
         self.drivers: dict[str, Registered] = {}
         self.changed: Final[Listeners[()]] = Listeners("a CSI driver that came or went")
-        self._directory = directory
         self._sockets = sockets
-        self._watcher = watcher
-        self._chance = chance
-        self._threads = threads
-        self._failure_log = FailureLog()
-        self._barriers = FaultBarriers(log, "The plugin at %s: a bug in using it; it is tried again")
-        self._attended: dict[str, _Watched] = {}
-        self._wakeups: Slot[None] = Slot()
         self._waiting = trio.lowlevel.ParkingLot()
-
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Watch for sockets and register their plugins until cancelled."""
-        task_status.started()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._heed_notices)
-            while True:
-                await self._look(nursery)
-                await trio.sleep(PAUSE_SECONDS)
-                with trio.move_on_after(LOOK_SECONDS - PAUSE_SECONDS):
-                    await self._wakeups.take()
 
     async def driver(self, name: str) -> Registered:
         """The driver of that name; waits up to AWAIT_SECONDS_MAX for it. Raises ValueError where there is none."""
@@ -146,90 +70,24 @@ class RegisteredDrivers:
             raise ValueError(f"driver name {name} not found in the list of registered CSI drivers")
         return self.drivers[name]
 
-    async def _heed_notices(self) -> None:
-        while True:
-            try:
-                async with self._watcher.watch(str(self._directory)) as notices:
-                    self._wakeups.put(None)  # it may be new
-                    async for _ in notices:
-                        self._wakeups.put(None)
-            except OSError as error:
-                log.debug("No notices of plugins, %s is looked at every %g s: %s", self._directory, LOOK_SECONDS, error)
-            await trio.sleep(LOOK_SECONDS)
+    def problem(self, plugin: PluginInfo) -> str:
+        """See ``plugins.watcher.PluginHandler``; so for the next."""
+        return plugin_problem(plugin)
 
-    async def _look(self, nursery: trio.Nursery) -> None:
-        looking = partial(_look_for_sockets, self._directory, frozenset(self._attended))
-        try:
-            found, is_all = await on_disk(self._threads, looking, f"{_LOOKING} in {self._directory}", may_hang=True)
-        except OSError as error:  # sockets that could not be listed are not known to be gone
-            if self._failure_log.may_log(_LOOKING):
-                log.warning("Cannot %s, will try again: %s", _LOOKING, error)
-            return
-        self._failure_log.works_again(_LOOKING)
-        self._say_whether_all(is_all)
-        for path, watched in list(self._attended.items()):
-            if found.get(path) != watched.stamp:
-                watched.scope.cancel()
-                del self._attended[path]
-        for path, stamp in found.items():
-            if path not in self._attended:
-                watched = self._attended[path] = _Watched(stamp, trio.CancelScope())
-                nursery.start_soon(self._attend, path, watched.scope)
-
-    def _say_whether_all(self, is_all: bool) -> None:
-        if is_all:
-            self._failure_log.works_again(_ALL_OF_THEM)
-        elif self._failure_log.may_log(_ALL_OF_THEM):
-            message = (
-                "There are more than %d files below %s, the others are not looked at: drivers that are registered "
-                "stay so, a new one may not be found; remove the files, and whatever makes them"
-            )
-            log.warning(message, ENTRIES_MAX, self._directory)
-
-    async def _attend(self, path: str, scope: trio.CancelScope) -> None:
-        """Register and use the plugin at one socket, retried with backoff; its errors concern no other."""
-        backoff = Backoff(1.0, 60.0, jitter=0.2, chance=self._chance)
-        with scope:
-            while True:
-                with self._barriers.of(path):
-                    await self._try_to_use(path)
-                await trio.sleep(backoff.next_seconds())
-
-    async def _try_to_use(self, path: str) -> None:
-        try:
-            await self._use(path)
-        except (DriverFailed, ValueError) as error:
-            log.warning("The plugin at %s is not used: %s", path, error)
-            await self._notify_failure(path, str(error))
-
-    async def _use(self, path: str) -> None:
-        """Use the plugin as long as its socket is there. Raises DriverFailed, and ValueError for what is not a
-        driver."""
-        with within(ASK_SECONDS_MAX):
-            plugin = await self._sockets.info(path)
-        if problem := plugin_problem(plugin, path):
-            raise ValueError(problem)
+    @asynccontextmanager
+    async def used(self, plugin: PluginInfo) -> AsyncGenerator[None, None]:
         async with self._sockets.driver(plugin.endpoint) as driver:
             registered = await _introduced(plugin, driver)
             self.drivers[plugin.name] = registered
             log.info("CSI driver %s at %s is registered", plugin.name, plugin.endpoint)
             self._changed()
             try:
-                with within(NOTIFY_SECONDS_MAX):
-                    await self._sockets.notify(path, "")
-                await trio.sleep_forever()
+                yield
             finally:
                 if self.drivers.get(plugin.name) is registered:
                     del self.drivers[plugin.name]
                     log.info("CSI driver %s is no longer registered", plugin.name)
                     self._changed()
-
-    async def _notify_failure(self, path: str, why: str) -> None:
-        try:
-            with within(NOTIFY_SECONDS_MAX):
-                await self._sockets.notify(path, why)
-        except DriverFailed as error:
-            log.debug("The plugin at %s does not take its registration's result: %s", path, error)
 
     def _changed(self) -> None:
         self._waiting.unpark_all()
@@ -245,36 +103,3 @@ async def _introduced(plugin: PluginInfo, driver: CsiDriver) -> Registered:
         if not info.node_id:
             raise ValueError(f"CSI driver {plugin.name} has no name for this node")
         return Registered(plugin.name, driver, await driver.capabilities(), info)
-
-
-def _look_for_sockets(directory: Path, known: Collection[str]) -> tuple[dict[str, _Stamp], bool]:
-    """The known sockets that are there, and every other one, but for hidden ones and those in hidden directories; no
-    link is followed. Of other ones only those among the first ``ENTRIES_MAX`` entries, and whether these were all. In a
-    thread. Raises OSError."""
-    directory.mkdir(mode=MODE, parents=True, exist_ok=True)
-    found = {path: stamp for path in known if (stamp := _stamp(path)) is not None}
-    todo, left = [(str(directory), LEVELS_MAX)], ENTRIES_MAX
-    while todo:
-        where, levels = todo.pop()
-        with os.scandir(where) as entries:
-            for entry in entries:
-                left -= 1
-                if left < 0:
-                    return found, False
-                if entry.name.startswith(".") or entry.is_file(follow_symlinks=False) or entry.is_symlink():
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    if levels > 1:
-                        todo.append((entry.path, levels - 1))
-                elif (stamp := _stamp(entry.path)) is not None:
-                    found[entry.path] = stamp
-    return found, True
-
-
-def _stamp(path: str) -> _Stamp | None:
-    """None for what is no socket, or gone meanwhile."""
-    try:
-        status = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return (status.st_dev, status.st_ino, status.st_ctime_ns) if stat.S_ISSOCK(status.st_mode) else None

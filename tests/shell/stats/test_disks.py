@@ -21,7 +21,8 @@ from trikubelet.core.stats.assembly import Disk, Found, PodFound, assembled
 from trikubelet.host.gauges import HostGauges
 from trikubelet.kit.thread_turns import ThreadTurns
 from trikubelet.model import k8s
-from trikubelet.model.csi import DriverFailed, VolumeStats
+from trikubelet.model.csi import VolumeStats
+from trikubelet.model.plugins import PluginFailed
 from trikubelet.model.stats_snapshot import VolumeUsed
 from trikubelet.model.usage import FsUsage, PodGauges
 from trikubelet.stats.disks import PODS_AT_ONCE, SLOW_SECONDS, TURNS_AT_ONCE, WAIT_SECONDS_MAX, Disks
@@ -56,7 +57,7 @@ LOGS = "/logs/default_pod_u1/app"
 class Places:
     """Volumes that say where they are. ``told``: what their drivers say of them, by place."""
 
-    def __init__(self, told: Mapping[str, VolumeStats | DriverFailed] | None = None) -> None:
+    def __init__(self, told: Mapping[str, VolumeStats | PluginFailed] | None = None) -> None:
         self._told = told or {}
 
     def places(self, uid: str) -> Mapping[str, str]:
@@ -64,7 +65,7 @@ class Places:
 
     async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
         told = self._told.get(path)
-        if isinstance(told, DriverFailed):
+        if isinstance(told, PluginFailed):
             raise told
         return told if uid == "u1" else None
 
@@ -187,7 +188,7 @@ async def test_what_is_not_there_is_not_reported_and_the_rest_is() -> None:
 async def test_a_volume_is_as_full_as_its_driver_says(mock_clock: MockClock) -> None:
     told = VolumeStats(60, 100, 40, 9, 10, 1, is_abnormal=True, condition="worn")
     of = gauges()
-    places = Places({"/v/server": told, "/v/own": DriverFailed("Internal", "no")})
+    places = Places({"/v/server": told, "/v/own": PluginFailed("Internal", "no")})
     async with measuring(of, places) as disks:
         await disks.measure([POD])
 

@@ -14,7 +14,8 @@ import trio.testing
 from shell.csikit import DRIVER, CsiNodeBench, claiming
 from trikubelet.core.csi import PERSISTENT, Volume
 from trikubelet.model import k8s
-from trikubelet.model.csi import AccessMode, DriverFailed, Expand, Publish, Use
+from trikubelet.model.csi import AccessMode, Expand, Publish, Use
+from trikubelet.model.plugins import PluginFailed
 from trikubelet.testing.memory_plugins import MemoryDriver
 from trikubelet.volumes.csi_expansion import BEFORE_USE_SECONDS_MAX, LOOK_SECONDS, NodeExpansion
 from trikubelet.volumes.csi_registration import Registered
@@ -128,7 +129,7 @@ async def test_a_driver_that_says_no_is_asked_again_unless_it_never_will(
     async with bench.life() as volumes:
         await sync(volumes)
         enlarge_claim(bench)
-        bench.driver.failing = DriverFailed(code, "no")
+        bench.driver.failing = PluginFailed(code, "no")
         await sync(volumes)
         await sync(volumes)
 

@@ -10,9 +10,10 @@ import pytest
 import trio
 
 from shell.csikit import DRIVER, CsiNodeBench, NoThreads
-from trikubelet.model.csi import DriverInfo
+from trikubelet.model.csi import CSI_PLUGIN, DriverInfo
+from trikubelet.plugins import watcher
+from trikubelet.plugins.watcher import PluginWatcher
 from trikubelet.testing.memory_plugins import MemoryDriver
-from trikubelet.volumes import csi_registration
 from trikubelet.volumes.csi_registration import RegisteredDrivers
 
 if TYPE_CHECKING:
@@ -102,9 +103,9 @@ async def test_sockets_lie_below_directories_too_and_hidden_ones_are_nobodys(
 async def test_files_without_end_there_cost_no_more_than_so_many_and_no_driver_its_registration(
     autojump_clock: MockClock, bench: CsiNodeBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stamp, asked = csi_registration._stamp, []
-    monkeypatch.setattr(csi_registration, "ENTRIES_MAX", 5)
-    monkeypatch.setattr(csi_registration, "_stamp", lambda path: asked.append(path) or stamp(path))
+    stamp, asked = watcher._stamp, []
+    monkeypatch.setattr(watcher, "ENTRIES_MAX", 5)
+    monkeypatch.setattr(watcher, "_stamp", lambda path: asked.append(path) or stamp(path))
     async with bench.life() as volumes:
         names = [bench.registry / f"left-{number}" for number in range(100)]
         for name in names:
@@ -125,7 +126,7 @@ async def test_files_without_end_there_cost_no_more_than_so_many_and_no_driver_i
 
     said = [message for message in caplog.messages if "There are more than 5 files" in message]
     assert 1 == len(said)
-    assert "drivers that are registered stay so, a new one may not be found" in said[0]
+    assert "plugins that are registered stay so, a new one may not be found" in said[0]
 
 
 async def test_whoever_changes_something_there_without_end_has_it_looked_at_once_a_second(
@@ -138,7 +139,7 @@ async def test_whoever_changes_something_there_without_end_has_it_looked_at_once
         return scandir(path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(csi_registration.os, "scandir", note)
+        patch.setattr(watcher.os, "scandir", note)
         async with bench.life():
             looks.clear()
             for _ in range(100):
@@ -178,11 +179,19 @@ async def test_the_disk_is_asked_in_a_thread_and_one_that_hangs_ends_no_registra
         return scandir(path)
 
     bench.plug_in(DRIVER, bench.driver)
-    seen = RegisteredDrivers(bench.registry, bench.plugins, bench.notices, random.Random(1), threads)  # type: ignore[arg-type]
+    seen = RegisteredDrivers(bench.plugins)
+    watching = PluginWatcher(
+        bench.registry,
+        {CSI_PLUGIN: seen},
+        bench.plugins,
+        bench.notices,
+        random.Random(1),
+        threads,  # type: ignore[arg-type]
+    )
     with monkeypatch.context() as patch:
-        patch.setattr(csi_registration.os, "scandir", note)
+        patch.setattr(watcher.os, "scandir", note)
         async with trio.open_nursery() as nursery:
-            await nursery.start(seen.run)
+            await nursery.start(watching.run)
             await trio.sleep(5)
             assert {DRIVER} == seen.drivers.keys()
             threads.hangs = True

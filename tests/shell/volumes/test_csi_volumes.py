@@ -16,8 +16,9 @@ from trikubelet.core import csi
 from trikubelet.core.containers import NodeFacts
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model import k8s
-from trikubelet.model.csi import Capability, DriverFailed, VolumeStats
+from trikubelet.model.csi import Capability, VolumeStats
 from trikubelet.model.errors import VolumeFailed
+from trikubelet.model.plugins import PluginFailed
 from trikubelet.testing.memory_plugins import MemoryDriver
 from trikubelet.volumes.csi import SWEEP_SECONDS
 from trikubelet.volumes.csi_registration import CALL_SECONDS_MAX, STATS_REQUESTS_MAX
@@ -116,12 +117,12 @@ async def test_a_later_life_of_the_agent_unpublishes_and_unstages_what_an_earlie
 
 async def test_what_was_staged_for_nobody_is_unstaged_at_start(autojump_clock: MockClock, bench: CsiNodeBench) -> None:
     async with bench.life() as volumes:
-        bench.driver.failing = DriverFailed("Internal", "not now")
+        bench.driver.failing = PluginFailed("Internal", "not now")
         with pytest.raises(VolumeFailed):
             await volumes.set_up(claiming())
         bench.driver.failing = None
         await volumes.set_up(claiming())
-        bench.driver.failing = DriverFailed("Unavailable", "gone")
+        bench.driver.failing = PluginFailed("Unavailable", "gone")
         with pytest.raises(VolumeFailed):
             await volumes.tear_down(UID)
         bench.driver.failing = None
@@ -162,7 +163,7 @@ async def test_what_a_pod_has_from_an_earlier_life_is_undone_with_it_whatever_th
 ) -> None:
     async with bench.life() as volumes:
         await volumes.set_up(claiming())
-    bench.driver.failing = DriverFailed("Internal", "no")
+    bench.driver.failing = PluginFailed("Internal", "no")
     async with bench.life() as volumes:
         with pytest.raises(VolumeFailed):
             await volumes.set_up(claiming())
@@ -176,7 +177,7 @@ async def test_what_a_pod_has_from_an_earlier_life_is_undone_with_it_whatever_th
 
 
 async def _busy(volume_id: str, staging_path: str) -> None:
-    raise DriverFailed("Internal", "device busy")
+    raise PluginFailed("Internal", "device busy")
 
 
 async def test_a_running_pods_volume_is_asked_for_again_by_a_later_life(
@@ -249,7 +250,7 @@ async def test_a_driver_is_told_of_new_tokens_at_every_look_at_the_pod(
             request = bench.driver.published[path]
             where = request.secrets if in_secrets else request.context
             told.append(json.loads(where["csi.storage.k8s.io/serviceAccount.tokens"])["vault"]["token"])
-        bench.driver.failing = DriverFailed("Internal", "not now")
+        bench.driver.failing = PluginFailed("Internal", "not now")
         assert {"v": path} == await volumes.set_up(claiming()), "what a running pod has it keeps"
         said = 'MountVolume.SetUp failed for volume "pv" : rpc error: code = Internal desc = not now'
         assert f"ready at {path}, but not brought up to date: FailedMount: {said}" == volumes.progress(UID)["v"]
@@ -288,12 +289,12 @@ async def test_a_driver_that_hangs_while_it_hears_of_a_running_pod_again_holds_u
 @pytest.mark.parametrize(
     ("told", "failing", "leaves"),
     [
-        ("rpc error: code = Internal desc = no", DriverFailed("Internal", "no"), False),
-        ("rpc error: code = Aborted desc = pending", DriverFailed("Aborted", "pending"), True),
+        ("rpc error: code = Internal desc = no", PluginFailed("Internal", "no"), False),
+        ("rpc error: code = Aborted desc = pending", PluginFailed("Aborted", "pending"), True),
     ],
 )
 async def test_what_the_driver_may_have_done_is_undone_and_nothing_else(
-    autojump_clock: MockClock, told: str, failing: DriverFailed, leaves: bool, bench: CsiNodeBench
+    autojump_clock: MockClock, told: str, failing: PluginFailed, leaves: bool, bench: CsiNodeBench
 ) -> None:
     bench.driver.failing = failing
     async with bench.life() as volumes:
@@ -460,7 +461,7 @@ async def test_a_driver_is_asked_how_full_its_volume_is_and_what_is_wrong_with_i
 
         bench.driver.answering = trio.Event()
         began = trio.current_time()
-        with pytest.raises(DriverFailed, match="DeadlineExceeded"):
+        with pytest.raises(PluginFailed, match="DeadlineExceeded"):
             await volumes.volume_stats(UID, path)
         assert 120 == trio.current_time() - began
 
