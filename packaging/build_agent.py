@@ -2,8 +2,9 @@
 
     build_agent.py           compile the Rust parts with cargo, and install; fails where no usable cargo is
                              (make .venv/.built: all tests, the gate and the releases)
-    build_agent.py --to-try  the same if it can; else take the compiled module of a prebuilt wheel, else run on the
-                             plain-Python twins of the compiled parts, with a warning (make run)
+    build_agent.py --to-try  the same if cargo is usable and can download; else take the compiled module of a
+                             prebuilt wheel, else run on the plain-Python twins of the compiled parts, with a warning
+                             (make run)
 
 A wheel is `WHEEL=path`, or one in dist/release. Its module is used only if its Python files are those of this
 checkout, because the two belong together. Neither way sets the stamp .venv/.built: the next `make run` looks for cargo
@@ -28,7 +29,7 @@ from typing import NoReturn, TextIO
 from zipfile import BadZipFile, ZipFile
 
 import usable_cargo
-from usable_cargo import NotUsable, Version, spell
+from usable_cargo import NoLinker, NotUsable, Version, spell
 
 TOP = usable_cargo.TOP
 VENV = TOP / ".venv"
@@ -56,6 +57,8 @@ def find_or_offer(needed: Version) -> Path:
     """The directory of a usable cargo, which root at a terminal may have installed here. Raises NotUsable."""
     try:
         return usable_cargo.find(needed)
+    except NoLinker:
+        raise
     except NotUsable as problem:
         if not (os.geteuid() == 0 and sys.stdin.isatty() and sys.stderr.isatty()):
             raise
@@ -85,11 +88,37 @@ def _removed_for(package: str) -> list[str]:
     return re.findall(r"^Remv (\S+)", done.stdout, re.MULTILINE)
 
 
+GET_BUILD_TOOLS = (*PIP, "--quiet", "install", "--require-hashes", "-r", "requirements/build.txt")
+GET_CRATES = ("cargo", "fetch", "--locked", "--quiet")
+
+
+class NotDownloaded(NotUsable):
+    """Something that the compilation needs could not be downloaded. The text says what."""
+
+    def headline(self, needed: Version) -> str:
+        del needed
+        return f"what the relist is compiled with could not be downloaded: {self}"
+
+    def remedy(self, needed: Version, programs: tuple[str, ...] = ()) -> str:
+        del needed, programs
+        return "start make again where PyPI and crates.io can be reached, or give WHEEL=path of a built wheel"
+
+
+def download(cargo: Path) -> None:
+    """Download what the compilation needs, as far as it is not here. Raises NotDownloaded."""
+    environment = os.environ | {"PATH": usable_cargo.search_path(cargo)}
+    for words in (GET_BUILD_TOOLS, GET_CRATES):
+        done = subprocess.run(
+            words, capture_output=True, text=True, errors="replace", check=False, cwd=TOP, env=environment
+        )
+        if done.returncode:
+            said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+            raise NotDownloaded(said[-1] if said else f"{' '.join(words[:3])} ended with {done.returncode}")
+
+
 def compile_and_install(cargo: Path) -> None:
     """Install the checkout in place, compiled. Raises SystemExit if that fails, after printing the whole log."""
-    subprocess.run(
-        [*PIP, "--quiet", "install", "--require-hashes", "-r", "requirements/build.txt"], check=True, cwd=TOP
-    )
+    subprocess.run(GET_BUILD_TOOLS, check=True, cwd=TOP)
     # pip, even an old one, and not "maturin develop", which installs the dependency groups without their hashes.
     # With --verbose pip passes on what cargo prints while it prints it.
     words = [*PIP, "install", "--verbose", "--no-deps", "--no-index", "--no-build-isolation", "--editable", "."]
@@ -247,7 +276,7 @@ def forget_what_was_compiled() -> None:
         module.unlink()
 
 
-def prepare_without(needed: Version, problem: str) -> None:
+def prepare_without(needed: Version, problem: NotUsable) -> None:
     """Install the checkout with a wheel's module or none, and report which. Raises SystemExit for a bad WHEEL=."""
     forget_what_was_compiled()
     install_as_it_is()
@@ -264,11 +293,11 @@ def prepare_without(needed: Version, problem: str) -> None:
         else:
             say(f"nothing was compiled here ({problem}); the compiled module is that of {_short(wheel)}")
             return
-    say(f"warning: no Rust {spell(needed)} or newer: {problem}")
+    say(f"warning: {problem.headline(needed)}")
     if passed_over:
         say(f"         {passed_over}")
     say("         The agent runs in plain Python instead, which does the same but slower. To have it compiled:")
-    say(f"         {usable_cargo.advise(needed)}")
+    say(f"         {problem.remedy(needed)}")
 
 
 def _short(path: Path) -> Path:
@@ -286,11 +315,11 @@ def prepare_to_try(needed: Version) -> int:
     if make("--question", STAMP) == 0:
         return 0
     try:
-        find_or_offer(needed)
+        download(find_or_offer(needed))
     except NotUsable as problem:
         if code := make("--silent", ".venv/.runtime"):
             return code
-        prepare_without(needed, str(problem))
+        prepare_without(needed, problem)
         return 0
     return make(STAMP)
 
@@ -302,7 +331,7 @@ def main(words: list[str]) -> int:
     try:
         cargo = find_or_offer(needed)
     except NotUsable as problem:
-        stop(f"no Rust {spell(needed)} or newer, which compiles the relist: {problem}: {usable_cargo.advise(needed)}")
+        stop(f"cannot compile the relist: {problem.headline(needed)}: {problem.remedy(needed)}")
     compile_and_install(cargo)
     return 0
 

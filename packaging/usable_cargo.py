@@ -33,6 +33,26 @@ Version = tuple[int, ...]
 class NotUsable(Exception):
     """No cargo here can compile this checkout. The text says what was found."""
 
+    def headline(self, needed: Version) -> str:
+        """Return what is wrong, in one line."""
+        return f"no Rust {spell(needed)} or newer: {self}"
+
+    def remedy(self, needed: Version, programs: tuple[str, ...] = ()) -> str:
+        """Return what to do, in one line. ``programs``: those that are needed besides cargo, if any."""
+        return advise(needed, programs)
+
+
+class NoLinker(NotUsable):
+    """There is a usable cargo, but not the program that links what it compiles."""
+
+    def headline(self, needed: Version) -> str:
+        del needed
+        return str(self)
+
+    def remedy(self, needed: Version, programs: tuple[str, ...] = ()) -> str:
+        del needed, programs
+        return f"{sudo()}apt-get install gcc libc6-dev (or what your distribution calls them)"
+
 
 @dataclass(frozen=True)
 class Packages:
@@ -73,9 +93,7 @@ def find(needed: Version, programs: tuple[str, ...] = ()) -> Path:
         problem = _problem(directory, needed, programs)
         if not problem:
             if shutil.which("cc") is None:
-                raise NotUsable(
-                    "cc is missing, which links what cargo compiles (Debian: apt-get install gcc libc6-dev)"
-                )
+                raise NoLinker("cc is missing, which links what cargo compiles")
             return directory
         problems[problem] = None
     raise NotUsable("; ".join(problems) or "cargo is missing")
@@ -175,14 +193,18 @@ def _apt_cache(*words: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+def sudo() -> str:
+    """Return what stands before a command that needs root."""
+    return "" if os.geteuid() == 0 else "sudo "
+
+
 def advise(needed: Version, programs: tuple[str, ...] = ()) -> str:
     """Return the remedy for a missing cargo, in one line. ``programs``: those that are needed besides it, if any."""
-    sudo = "" if os.geteuid() == 0 else "sudo "
     if packages := choose_packages(needed):
         names = [packages.cargo, *(packages.others if programs else ())]
-        return f"{sudo}apt-get install {' '.join(names)} (it is {spell(packages.version)})"
+        return f"{sudo()}apt-get install {' '.join(names)} (it is {spell(packages.version)})"
     if shutil.which("apt-cache") and not _apt_cache("pkgnames", "cargo"):
-        return f"{sudo}apt-get update, and start make again: it then names the package; or take Rust from {RUSTUP}"
+        return f"{sudo()}apt-get update, and start make again: it then names the package; or take Rust from {RUSTUP}"
     return f"install Rust {spell(needed)} or newer: by your distribution, or from {RUSTUP}"
 
 
@@ -198,7 +220,7 @@ def main(words: list[str]) -> int:
     try:
         path = search_path(find(needed, programs))
     except NotUsable as problem:
-        print(f"error: no Rust {spell(needed)} or newer: {problem}: {advise(needed, programs)}", file=sys.stderr)
+        print(f"error: {problem.headline(needed)}: {problem.remedy(needed, programs)}", file=sys.stderr)
         return 1
     if words == ["--path"]:
         print(path)

@@ -99,6 +99,7 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
             {
                 "make_pod": ("uid",),
                 "pods_on_disk": (),
+                "note_unknown": (("uid",),),
                 "log_directories": (),
                 "write_hosts": ("uid", "hosts"),
                 "termination_log": ("uid", "main", 0),

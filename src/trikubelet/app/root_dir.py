@@ -20,8 +20,9 @@ from trikubelet.app.endpoint import FAKE, INSIDE, RuntimeRecord, why_silent
 from trikubelet.app.paths import RUNTIME_RECORD
 from trikubelet.core.unknown_pods import REMEDY
 from trikubelet.cri.endpoint import connect_failure, endpoint_at, socket_path
-from trikubelet.host.uid_files import UNKNOWN_PODS, put_uids
-from trikubelet.kit.plain_file import open_plain, put_plain
+from trikubelet.host.uid_files import UNKNOWN_PODS, put_unknown
+from trikubelet.kit.plain_file import open_plain
+from trikubelet.kit.private_file import write_durably
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.names import uid_problem
 
@@ -51,8 +52,9 @@ def bind_to_runtime(root_dir: Path, endpoint: str, *, takes_over: bool = True) -
             return ""
         unknown = frozenset[str]() if known or takes_over else _pods_in(root_dir)
         if unknown:  # before the record, after which they would be ours
-            put_uids(root_dir / UNKNOWN_PODS, unknown)
-        put_plain(root_dir / RUNTIME_RECORD, f"{ours}\n".encode(errors="surrogateescape"))
+            put_unknown(root_dir, unknown)
+        # Flushed: without it every pod of this node would be another agent's at the next start.
+        write_durably(root_dir / RUNTIME_RECORD, f"{ours}\n".encode(errors="surrogateescape"))
     except OSError as error:
         raise StartFailed(
             f"{error.filename or root_dir}: {error.strerror}; the root directory must be writable"

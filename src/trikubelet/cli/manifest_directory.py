@@ -25,7 +25,7 @@ from trikubelet.cli.applied_record import read_record
 from trikubelet.cli.manifest_steps import BringBack, Kept, Put, Remove, Unchanged
 from trikubelet.cli.validate import STDIN, load
 from trikubelet.core.file_source import FileState, fold_file, state_of, why_ignored
-from trikubelet.core.kept_copies import next_copy
+from trikubelet.core.kept_copies import copy_named, next_copy
 from trikubelet.core.manifest.objects import object_name
 from trikubelet.core.names import full_name
 from trikubelet.model.faults import Fault
@@ -185,8 +185,14 @@ class ManifestDirectory:
             if self._states[target].faults:
                 return [Fault(source, None, "", f"{target} {_UNKNOWN}", _MEND)]
             if extra := self._extra(target, names):
+                both = [shown for name, shown in names.items() if name in self.held[target]]
+                problem = f"{target} also defines {', '.join(extra)}"
                 remedy = f"add {'it' if len(extra) == 1 else 'these'}, or edit that file"
-                return [Fault(source, None, "", f"{target} also defines {', '.join(extra)}", remedy)]
+                name = Path(source).name
+                if both and name != target.name and copy_named(name) is None:  # not another version of that file
+                    problem = f"{', '.join(both)} is defined in {target} already, which also defines {', '.join(extra)}"
+                    remedy = "use another name here, or edit that file"
+                return [Fault(source, None, "", problem, remedy)]
         return []
 
     def _extra(self, file: Path, names: dict[str, str]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trikubelet.cli.applied_record import RECORD_NAME, read_record
-from trikubelet.core.kept_copies import APPLIED_COPIES_MAX, copies_in, surplus
+from trikubelet.core.kept_copies import APPLIED_COPIES_MAX, COPIES_MAX, copies_in, newest, surplus
 from trikubelet.kit.plain_file import read_plain
 from trikubelet.kit.private_file import lay_beside, sync_names
 from trikubelet.model.bounds import Bounds
@@ -71,10 +71,10 @@ class BringBack(msgspec.Struct, frozen=True):
 Step = Unchanged | Put | Remove | BringBack
 
 
-def carry_out(directory: Path, steps: Iterable[Step]) -> list[Path]:
+def carry_out(directory: Path, steps: Iterable[Step]) -> list[str]:
     """Take every step; afterwards the result is on the disk. New files are for their owner alone, because they may hold
-    Secrets. Whatever takes long and needs space is done before the first rename. Return the kept versions written by
-    hand that were removed because there were too many. Raises OSError, and then every file is as it was."""
+    Secrets. Whatever takes long and needs space is done before the first rename. Return warnings about kept versions
+    that were removed because there were too many. Raises OSError, and then every file is as it was."""
     due = [step for step in steps if not isinstance(step, Unchanged)]
     if not due:
         return []
@@ -145,11 +145,11 @@ def _give_second_name(path: Path, copy: Path) -> None:
         raise
 
 
-def _remove_surplus(directory: Path, manifests: set[str], applied: AppliedRecord) -> list[Path]:
-    """Remove the copies beyond the bounds; return those of them that were written by hand. What cannot be removed
+def _remove_surplus(directory: Path, manifests: set[str], applied: AppliedRecord) -> list[str]:
+    """Remove the copies beyond the bounds; return a warning for each that a user may miss. What cannot be removed
     stays: the next command tries again."""
     copies = copies_in(os.listdir(directory))
-    by_hand = []
+    warnings = []
     for manifest in manifests:
         own = [copy for copy in copies if copy.manifest == manifest]
         if len(surplus(own, ())) == 0:
@@ -159,19 +159,32 @@ def _remove_surplus(directory: Path, manifests: set[str], applied: AppliedRecord
             _unlink(directory, copy)
             copies.remove(copy)
             if copy.name not in ours:
-                by_hand.append(directory / copy.name)
+                warnings.append(
+                    f"{directory / copy.name}: removed the oldest version that was written by hand: only {COPIES_MAX} "
+                    "versions of a manifest are kept (copy those that you need to another directory)"
+                )
     if len(copies) > APPLIED_COPIES_MAX:
-        _remove_oldest(directory, [copy for copy in copies if copy.manifest not in manifests], applied, len(copies))
-    return by_hand
+        gone = _remove_oldest(directory, copies, manifests, applied)
+        warnings += [
+            f"{directory / copy.name}: removed: only {APPLIED_COPIES_MAX} versions of manifests are kept in a directory"
+            for copy in gone
+        ]
+    return warnings
 
 
-def _remove_oldest(directory: Path, copies: Iterable[Copy], applied: AppliedRecord, there: int) -> None:
-    for copy in sorted(copies, key=lambda copy: _changed_ns(directory, copy)):
-        if there <= APPLIED_COPIES_MAX:
-            return
+def _remove_oldest(directory: Path, copies: Sequence[Copy], manifests: set[str], applied: AppliedRecord) -> list[Copy]:
+    """Remove copies that ``apply`` wrote, oldest first, but the newest of each manifest last: it may be all that is
+    left of it. That of ``manifests`` stays, because its name was just printed. Return those removed."""
+    last = newest(copies)
+    due = [copy for copy in copies if copy not in last or copy.manifest not in manifests]
+    gone: list[Copy] = []
+    for copy in sorted(due, key=lambda copy: (copy in last, _changed_ns(directory, copy))):
+        if len(copies) - len(gone) <= APPLIED_COPIES_MAX:
+            break
         if _is_applied(directory, copy, applied):
             _unlink(directory, copy)
-            there -= 1
+            gone.append(copy)
+    return gone
 
 
 def _is_applied(directory: Path, copy: Copy, applied: AppliedRecord) -> bool:

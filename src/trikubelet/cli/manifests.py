@@ -16,7 +16,6 @@ from trikubelet.cli.manifest_directory import ManifestDirectory, locked
 from trikubelet.cli.manifest_outcomes import outcome_lines
 from trikubelet.cli.manifest_steps import carry_out
 from trikubelet.cli.terminal import in_a_cell
-from trikubelet.core.kept_copies import COPIES_MAX
 
 if TYPE_CHECKING:
     import argparse
@@ -70,12 +69,9 @@ def without_faults(planned: tuple[Sequence[Step], Sequence[Fault]]) -> Sequence[
 def do(directory: ManifestDirectory, planned: tuple[Sequence[Step], Sequence[Fault]], *, dry_run: bool) -> None:
     """Take every step and print it; or nothing, where something is in the way. Raises CommandFailed and OSError."""
     steps = without_faults(planned)
-    lost = [] if dry_run else carry_out(directory.path, steps)
+    warnings = [] if dry_run else carry_out(directory.path, steps)
     for step in steps:
         for line in outcome_lines(step, dry_run=dry_run):
             print(in_a_cell(line), flush=True)
-    for path in lost:
-        why = f"only {COPIES_MAX} versions of a manifest are kept (copy those that you need to another directory)"
-        print(
-            in_a_cell(f"warning: {path}: removed the oldest version that was written by hand: {why}"), file=sys.stderr
-        )
+    for warning in warnings:
+        print(in_a_cell(f"warning: {warning}"), file=sys.stderr)

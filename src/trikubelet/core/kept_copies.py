@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 COPIES_MAX: Final = 5
 """Versions of one manifest that are kept."""
-APPLIED_COPIES_MAX: Final = 100
-"""Copies in one directory before those that ``apply`` wrote are removed, oldest first. Otherwise manifests whose names
-are used only once would fill the directory."""
+APPLIED_COPIES_MAX: Final = 1000
+"""Copies in one directory before those that ``apply`` wrote are removed: more than five of each pod that a node can
+have. Otherwise manifests whose names are used only once would fill the directory."""
 
 _COPY: Final = re.compile(r"\.(?P<manifest>.+)\.deleted(?:\.(?P<number>[1-9][0-9]{0,8}))?", re.DOTALL)
 
@@ -48,6 +48,11 @@ def next_copy(manifest: str, names: Iterable[str]) -> str:
     """Return the name of the next copy of a manifest."""
     last = max((copy.number for copy in copies_in(names) if copy.manifest == manifest), default=0)
     return f".{manifest}.deleted" + (f".{last + 1}" if last else "")
+
+
+def newest(copies: Iterable[Copy]) -> set[Copy]:
+    """Return the newest copy of each manifest."""
+    return set({copy.manifest: copy for copy in sorted(copies, key=lambda copy: copy.number)}.values())
 
 
 def surplus(copies: Sequence[Copy], applied: Collection[str]) -> list[Copy]:

@@ -23,7 +23,7 @@ from trikubelet.host.directory_scan import directories
 from trikubelet.host.log_ends import end_of
 from trikubelet.host.pod_file_threads import PODS
 from trikubelet.host.removal import remove_unmounted
-from trikubelet.host.uid_files import UNKNOWN_PODS, put_uids, read_uids
+from trikubelet.host.uid_files import UNKNOWN_PODS, put_uids, put_unknown, read_uids
 from trikubelet.kit.plain_file import open_plain, put_plain, read_plain
 from trikubelet.kit.private_file import write_privately
 from trikubelet.model.names import uid_problem
@@ -76,12 +76,9 @@ class DiskPodDirectories:
         """Those noted last. What is no UID is left out."""
         return read_uids(self._root / UNKNOWN_PODS)
 
-    def note_unknown(self, uids: Collection[str]) -> None:
-        """Put the file in place, or remove it once it would be empty."""
-        if uids:
-            put_uids(self._root / UNKNOWN_PODS, uids)
-        else:
-            (self._root / UNKNOWN_PODS).unlink(missing_ok=True)
+    async def note_unknown(self, uids: Collection[str]) -> None:
+        """Put the file in place, flushed, or remove it once it would be empty."""
+        await self._threads.make(partial(put_unknown, self._root, uids), PODS, UNKNOWN_PODS)
 
     def _uids(self) -> frozenset[str]:
         return frozenset(name for name in directories(self._pods) if not uid_problem(name))

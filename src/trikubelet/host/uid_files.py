@@ -8,9 +8,11 @@ A container with access to the node's directories may have written there, so not
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.kit.plain_file import open_plain, put_plain
+from trikubelet.kit.private_file import write_durably
 from trikubelet.model.names import uid_problem
 
 if TYPE_CHECKING:
@@ -32,6 +34,24 @@ def read_uids(path: Path) -> frozenset[str]:
 
 
 def put_uids(path: Path, uids: Collection[str]) -> None:
-    """Put the file in place atomically, with as many UIDs as are ever read. Raises OSError."""
-    lines = "".join(f"{uid}\n" for uid in sorted(uids)).encode()
+    """Put the file in place atomically, with as many UIDs as are ever read. Not flushed: what a power cut loses are
+    pods whose ended containers then stay. Raises OSError."""
+    lines = _lines(uids)
     put_plain(path, lines[: lines.rfind(b"\n", 0, BYTES_MAX) + 1])
+
+
+def put_unknown(root: Path, uids: Collection[str]) -> None:
+    """Put the list of unknown pods in place, flushed, or remove it once it would be empty. A pod that is missing in it
+    would be taken for this node's own, and ended. Raises OSError, also where not all UIDs fit."""
+    path = root / UNKNOWN_PODS
+    if not uids:
+        path.unlink(missing_ok=True)
+        return
+    lines = _lines(uids)
+    if len(lines) > BYTES_MAX:
+        raise OSError(errno.EFBIG, f"{len(uids)} unknown pods do not fit in {BYTES_MAX} bytes", str(path))
+    write_durably(path, lines)
+
+
+def _lines(uids: Collection[str]) -> bytes:
+    return "".join(f"{uid}\n" for uid in sorted(uids)).encode()

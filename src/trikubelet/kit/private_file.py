@@ -15,9 +15,14 @@ if TYPE_CHECKING:
 
 
 def write_privately(path: Path, content: bytes) -> None:
-    """Put a file in place whole, for its owner alone. Raises OSError, also for a directory in its place that is not
-    empty; then there is what was there before."""
-    beside = lay_beside(path, content)
+    """Put a file in place as ``write_durably`` does, for its owner alone."""
+    write_durably(path, content, mode=0o600)
+
+
+def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Put a file in place whole and flushed. Raises OSError, also for a directory in its place that is not empty; then
+    there is what was there before."""
+    beside = lay_beside(path, content, mode)
     with errors_name(path):
         try:
             put_in_place(beside, path)
@@ -27,12 +32,12 @@ def write_privately(path: Path, content: bytes) -> None:
     sync_names(path.parent)
 
 
-def lay_beside(path: Path, content: bytes) -> Path:
+def lay_beside(path: Path, content: bytes, mode: int = 0o600) -> Path:
     """The first half of it: all is on the disk, beside where it is to be. Raises OSError, and leaves nothing then."""
     beside = path.with_name(f".{path.name}.new")  # hidden, so that no reader takes it for what it will be
     with errors_name(path):
         clear(beside)
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)

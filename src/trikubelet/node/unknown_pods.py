@@ -76,7 +76,7 @@ class UnknownPods:
             self._disk_problem = problem
             return
         # A pod that is wanted here, too, was adopted: from now on an agent that starts anew knows it by its directory.
-        self._note_foreign({uid for uid in self._foreign if uid not in self._known})
+        await self._note_foreign({uid for uid in self._foreign if uid not in self._known})
         if trio.current_time() >= self._prune_at:
             with suppress(OSError):  # garbage collection reports a disk that does not answer
                 await self._prune()
@@ -100,14 +100,15 @@ class UnknownPods:
                 self._files.note_removed(left)
         if self._foreign or self._known.are_many:
             on_disk = await self._files.pods_on_disk()
-            self._note_foreign({uid for uid in self._foreign if uid in on_disk or self._runtime_pods.may_have(uid)})
+            known = self._runtime_pods.may_have
+            await self._note_foreign({uid for uid in self._foreign if uid in on_disk or known(uid)})
             if self._known.are_many:
                 self._known.forget_all_but({*on_disk, *self._removed, *self._runtime_pods.uids(), *self._workers.uids})
 
-    def _note_foreign(self, left: AbstractSet[str]) -> None:
+    async def _note_foreign(self, left: AbstractSet[str]) -> None:
         if left != self._foreign:
             with suppress(OSError):  # on a full disk the next call tries again
-                self._files.note_unknown(left)
+                await self._files.note_unknown(left)
                 self._foreign = frozenset(left)
 
     def note_removal(self, uid: str) -> None:

@@ -49,8 +49,8 @@ class PodDirectories(Protocol):
         ``note_unknown``, or noted when an agent started here for the first time. Synchronous; raises OSError."""
         ...
 
-    def note_unknown(self, uids: Collection[str]) -> None:
-        """Note which of them are still not this node's. Synchronous; raises OSError."""
+    async def note_unknown(self, uids: Collection[str]) -> None:
+        """Note which of them are still not this node's, so that a power cut does not lose it. Raises OSError."""
         ...
 
 

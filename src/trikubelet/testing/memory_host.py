@@ -124,8 +124,9 @@ class MemoryPodFiles:
         """Those noted last; a test may start with some."""
         return self.unknown
 
-    def note_unknown(self, uids: Collection[str]) -> None:
+    async def note_unknown(self, uids: Collection[str]) -> None:
         """Keep the UIDs."""
+        await trio.lowlevel.checkpoint()
         self.unknown = frozenset(uids)
 
     async def write_hosts(self, uid: str, content: str) -> str:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from trikubelet.app import root_dir
 from trikubelet.app.root_dir import bind_to_runtime, recorded_runtime, runtime_record
-from trikubelet.host.uid_files import UNKNOWN_PODS, read_uids
+from trikubelet.host.uid_files import UNKNOWN_PODS, put_unknown, read_uids
 from trikubelet.model.errors import StartFailed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def _pod(root: Path) -> None:
@@ -34,7 +32,7 @@ def test_a_record_that_says_so_already_is_not_written_on_a_disk_that_may_be_full
         raise OSError(errno.ENOSPC, "No space left on device")
 
     bind_to_runtime(tmp_path, "unix:///run/c.sock")
-    monkeypatch.setattr(root_dir, "put_plain", full)
+    monkeypatch.setattr(root_dir, "write_durably", full)
     bind_to_runtime(tmp_path, "/run/c.sock")
     with pytest.raises(StartFailed, match="No space left on device"):
         bind_to_runtime(tmp_path, "unix:///run/another.sock")
@@ -147,4 +145,28 @@ def test_agent_that_takes_a_kubelets_place_takes_its_pods(tmp_path: Path) -> Non
         bind_to_runtime(tmp_path, "unix:///run/another.sock")
     assert {"uid"} == read_uids(tmp_path / UNKNOWN_PODS)
     assert "" == bind_to_runtime(tmp_path, "unix:///run/c.sock")
+    assert not (tmp_path / UNKNOWN_PODS).exists()
+
+
+def test_list_of_unknown_pods_is_on_the_disk_before_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut between the two must not make another agent's pods this one's."""
+    _pod(tmp_path)
+    flushed: list[str] = []
+    real = os.fsync
+
+    def fsync(number: int) -> None:
+        flushed.append(Path(os.readlink(f"/proc/self/fd/{number}")).name)
+        real(number)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    bind_to_runtime(tmp_path, "unix:///run/c.sock", takes_over=False)
+
+    files = [name for name in flushed if name != tmp_path.name]
+    assert [f".{UNKNOWN_PODS}.new", f".{root_dir.RUNTIME_RECORD}.new"] == files
+    assert tmp_path.name in flushed
+
+
+def test_unknown_pods_that_do_not_all_fit_in_the_list_stop_the_start(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="30000 unknown pods do not fit"):
+        put_unknown(tmp_path, [f"{number:036}" for number in range(30_000)])
     assert not (tmp_path / UNKNOWN_PODS).exists()

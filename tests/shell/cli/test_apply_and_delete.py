@@ -110,7 +110,11 @@ def test_with_one_fault_nothing_is_touched(tmp_path: Path, there: Path, say: Spo
 @pytest.mark.parametrize(
     ("why", "name", "text"),
     [
-        ("there/pair.yaml also defines pod/db-n1", "web.yaml", manifest("web")),
+        (
+            "there/pair.yaml already, which also defines pod/db-n1 (use another name here, or edit that file)",
+            "web.yaml",
+            manifest("web"),
+        ),
         ("there/pair.yaml also defines pod/web-n1, pod/db-n1", "pair.yaml", manifest("other")),
         ("what it defines stands in", "both.yaml", manifest("web", "db", "api")),
         ("no manifest may be called x.yaml.bak: it is a backup", "x.yaml.bak", manifest("new")),

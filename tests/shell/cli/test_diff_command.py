@@ -87,7 +87,7 @@ def test_what_apply_refuses_is_an_error_of_diff(tmp_path: Path, there: Path, say
     write(there / "pair.yaml", POD.format("a") + "---\n" + SECRET.format("top", "stringData: {pw: hunter2}\n"))
 
     code, out, err = say("diff", "-f", write(tmp_path / "web.yaml", POD.format("b")))
-    assert (3, "", True) == (code, out, f"{there}/pair.yaml also defines secret/top" in err)
+    assert (3, "", True) == (code, out, f"{there}/pair.yaml already, which also defines secret/top" in err)
 
 
 def encoded(text: str) -> str:

@@ -148,6 +148,22 @@ def test_copies_of_manifests_whose_names_come_once_are_bounded(
     assert APPLIED_COPIES_MAX > COPIES_MAX
 
 
+def test_newest_version_of_a_manifest_outlives_older_versions_of_others_and_removals_are_named(
+    there: Path, apply: Spoken, say: Spoken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trikubelet.cli.manifest_steps.APPLIED_COPIES_MAX", 3)
+    apply("a", "precious")
+    say("delete", "pod", "precious")
+    for number in range(4):
+        apply(f"i{number}", "web")
+
+    told = apply("i0", "db")[2] + apply("i1", "db")[2]
+
+    assert [".db.yaml.deleted", ".precious.yaml.deleted", ".web.yaml.deleted.3"] == sorted(kept(there))
+    gone = f"{there}/.web.yaml.deleted.2"
+    assert f"warning: {gone}: removed: only 3 versions of manifests are kept in a directory\n" == told
+
+
 def test_record_forgets_manifests_that_are_gone_and_old_contents() -> None:
     record = AppliedRecord({"gone.yaml": ("x",), "kept.yaml": ("y",)})
     for number in range(20):

@@ -100,10 +100,15 @@ class Checkout:
         self.write(f"programs/{name}", f"#!/bin/sh\n{script}\n")
         (self.bin / name).chmod(0o755)
 
-    def rust(self, version: str, script: str = "") -> None:
-        """Puts a cargo on PATH that runs ``script``, by default one that copies the real compiled module."""
+    def rust(self, version: str, script: str = "", fetch: str = ":") -> None:
+        """Puts a cargo on PATH that runs ``script``, by default one that copies the real compiled module, and ``fetch``
+        where it is to download."""
         built = script or f"PATH={os.defpath}; cp {TOP / 'src/trikubelet' / MODULE} {self.package / MODULE}"
-        self.program("cargo", f'[ "$1" != --version ] || {{ echo cargo {version}; exit; }}\n{built}')
+        self.program(
+            "cargo",
+            f'[ "$1" != --version ] || {{ echo cargo {version}; exit; }}\n'
+            f'[ "$1" != fetch ] || {{ {fetch}; exit; }}\n{built}',
+        )
         self.program("rustc", f"echo rustc {version}")
 
     def wheel(self, name: str, module: bytes | None = None) -> Path:
@@ -192,7 +197,7 @@ def test_the_tests_never_accept_the_twin(version: str, checkout: Checkout) -> No
         done = checkout.make(chore)
 
         assert 2 == done.returncode
-        assert "make: error: no Rust 1.83 or newer, which compiles the relist: " in done.stderr
+        assert "make: error: cannot compile the relist: no Rust 1.83 or newer: " in done.stderr
         assert "Traceback" not in done.stderr
     assert not checkout.stamped
 
@@ -238,6 +243,31 @@ def test_a_failed_compilation_prints_its_log_and_starts_nothing(checkout: Checko
     assert "make: error: the relist could not be compiled: pip ended with 1 " in done.stderr
     assert "agent:" not in done.stdout
     assert not checkout.stamped
+
+
+def test_a_first_try_where_crates_cannot_be_downloaded_runs_on_the_twin_and_the_tests_fail(checkout: Checkout) -> None:
+    checkout.rust(NEW, "exit 101", fetch="echo 'error: crates are out of reach' >&2; exit 101")
+    tried, tested = checkout.make("run"), checkout.make(".venv/.built")
+
+    assert STARTED.format("python") in tried.stdout, tried.stderr
+    told = "make: warning: what the relist is compiled with could not be downloaded: error: crates are out of reach\n"
+    assert told in tried.stderr
+    assert 2 == tested.returncode
+    assert not checkout.stamped
+
+
+def test_a_missing_linker_is_not_taken_for_a_missing_rust(checkout: Checkout) -> None:
+    checkout.rust(NEW)
+    (checkout.bin / "cc").unlink()
+    try:
+        done = checkout.make("run")
+    finally:
+        checkout.program("cc")
+
+    assert STARTED.format("python") in done.stdout, done.stderr
+    assert "make: warning: cc is missing, which links what cargo compiles\n" in done.stderr
+    assert "apt-get install gcc libc6-dev" in done.stderr
+    assert "no Rust" not in done.stderr
 
 
 def test_a_module_of_another_interface_is_an_error(checkout: Checkout) -> None:
