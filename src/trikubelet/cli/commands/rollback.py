@@ -37,5 +37,5 @@ def run(argv: Sequence[str]) -> int:
 
 def _why_none(is_known: bool, place: str) -> str:
     if is_known:
-        return f"no earlier version of its manifest is kept in {place} (apply and delete keep the last five, and 1,000 in all)"
+        return f"no earlier version of its manifest is kept in {place} (five of each are kept, 1,000 in all)"
     return f"neither a manifest nor a kept version in {place} defines it (`trikubelet get pods` lists what runs)"
