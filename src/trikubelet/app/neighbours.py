@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Kubelet:
-    """A program with a kubelet inside. ``runtime``: the endpoint it uses unless it is given another;
-    ``configuration``: its configuration file, likewise; ``field``: what the endpoint is called there."""
+    """A program with a kubelet inside; k0s has none, it starts a kubelet with flags. ``runtime``: the endpoint it uses
+    unless it is given another; ``configuration``: its configuration file, likewise; ``field``: what the endpoint is
+    called there."""
 
     runtime: str
     configuration: str = ""

@@ -113,6 +113,6 @@ def _sentence(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text that man prints as it is: no line begins with a control character."""
-    shown = text.replace("\\", r"\e").replace("-", r"\-").replace("~", r"\(ti")
+    """Text that man prints as it is: ASCII, and no line begins with a control character."""
+    shown = text.replace("\\", r"\e").replace("-", r"\-").replace("~", r"\(ti").replace("…", "...")
     return rf"\&{shown}" if shown[:1] in (".", "'") else shown

@@ -159,7 +159,12 @@ def _entries(directory: Path, count_max: int) -> Iterator[Path]:
         log.warning("Cannot read the records in %s: %s (what has ended may run again)", directory, error.strerror)
         return
     if len(names) > count_max:
-        log.warning("More than %d records are in %s: the rest is left out", count_max, directory)
+        log.warning(
+            "More than %d records are in %s: the rest is left out (what has ended in their pods may run again; remove "
+            "manifests that are done)",
+            count_max,
+            directory,
+        )
     yield from (directory / name for name in sorted(names[:count_max]) if not name.startswith("."))
 
 

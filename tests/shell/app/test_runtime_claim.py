@@ -185,6 +185,13 @@ def test_kubelet_on_the_runtime_is_named_with_its_command(endpoint: str, monkeyp
         pytest.param(
             [7], "k3s-server", ["k3s", "server"], "unix:///run/k3s/containerd/containerd.sock", id="which it is on"
         ),
+        pytest.param(
+            [7],
+            "kubelet",
+            ["/var/lib/k0s/bin/kubelet", "--container-runtime-endpoint=unix:///run/k0s/containerd.sock"],
+            "unix:///run/k0s/containerd.sock",
+            id="k0s starts a kubelet of its own",
+        ),
         pytest.param([], "kubelite", ["kubelite"], DEFAULT, id="MicroK8s has its own containerd"),
     ],
 )

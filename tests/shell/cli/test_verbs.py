@@ -115,3 +115,4 @@ def test_the_manual_page_tells_of_every_verb_flag_and_exit_code(capsys: pytest.C
     assert ["EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES", "SEE ALSO"] == sections[-5:]
     assert [] == [verb for verb in VERBS if parser_of(verb).examples[0][1] not in page]
     assert [] == [line for line in page.splitlines() if line.startswith("'")]
+    assert page.isascii(), "groff warns of other characters on a terminal for ASCII"

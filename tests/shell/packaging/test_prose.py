@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,3 +66,10 @@ def test_a_count_that_rises_is_named_and_one_that_falls_is_not(monkeypatch: pyte
         "a.py: person: 2, allowed 1 (packaging/prose.py --list person a.py)",
         "new.py: relative: 1, allowed 0 (packaging/prose.py --list relative new.py)",
     ] == list(program("prose", monkeypatch).risen(now, before))
+
+
+def test_readme_has_at_most_120_lines_and_its_prose_at_most_120_columns() -> None:
+    lines = (Path(__file__).parents[3] / "README.md").read_text().splitlines()
+
+    assert len(lines) <= 120
+    assert [] == [line for line in lines if len(line) > 120 and not line.startswith("|")]
