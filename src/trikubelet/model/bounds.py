@@ -7,11 +7,10 @@ is a constant of that module; rules that belong to a pod (grace, backoff) are in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from trikubelet.model.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Frozen):
     """Limits and periods; the defaults are upstream's where upstream has one."""
 
     relist_period_seconds: float = 1.0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from msgspec import field
+
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.names import canonical_ip
 
 if TYPE_CHECKING:
@@ -16,8 +18,7 @@ SELF_SIGNED_NAMES: Final = ("kubelet.crt", "kubelet.key")
 """The files of a certificate that vouches for itself, and of its key, as upstream has them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Frozen):
     """One certificate with its key. Times are nanoseconds since the epoch; ``names`` are DNS names and addresses, the
     latter in their canonical form."""
 
@@ -37,8 +38,7 @@ class Certificate:
         return now_ns >= self.not_after_ns
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Frozen):
     """The subject that a certificate is requested for. ``dns_names`` and ``addresses`` are what a serving certificate
     is valid for."""
 
@@ -59,8 +59,7 @@ def node_subject(node_name: str, dns_names: Sequence[str] = (), addresses: Seque
     return Subject(f"system:node:{node_name}", ("system:nodes",), tuple(dns_names), tuple(addresses))
 
 
-@dataclass(frozen=True, slots=True)
-class SigningRequest:
+class SigningRequest(Frozen):
     """A request for a certificate: PKCS #10 in PEM, and a name that is the same whenever the key is."""
 
     name: str

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.model.frozen import Frozen
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -49,8 +51,7 @@ class DriverInfo:
     topology: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Frozen):
     """How a volume is to be used. ``group``: the group its files are to belong to, where the driver sees to that, as a
     number in words."""
 
@@ -102,8 +103,7 @@ class Expand:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeStats:
+class VolumeStats(Frozen):
     """A driver's report on a volume, None where it has none. ``is_abnormal``: something is wrong with it;
     ``condition``: how it is, in the driver's words."""
 

@@ -7,15 +7,15 @@ raising at the first one, so that all of them are seen in one attempt. A fault i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Frozen):
     """One thing wrong with one input.
 
     ``source`` is a file, a URL or a flag's name; ``line`` counts from 1 and is None where there are no lines;

@@ -9,11 +9,13 @@ name that Kubernetes never had with the nearest known one, and so is switching a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from msgspec import field
+
 from trikubelet.model.faults import nearest
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.gate_history import HISTORY
 from trikubelet.model.upstream import FOLLOWED, minor_of
 
@@ -32,8 +34,7 @@ class Stage(Enum):
     DEPRECATED = "Deprecated"
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Frozen):
     """One feature. ``locked``: its default cannot be changed."""
 
     name: str
@@ -71,8 +72,7 @@ GATES: Final = gates_of(FOLLOWED)
 _ALL: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureGates:
+class FeatureGates(Frozen):
     """What each feature is on this node. ``given`` is what the operator said, by gate."""
 
     given: Mapping[str, bool] = field(default_factory=dict)

@@ -6,9 +6,10 @@ answer means: to a probe a status of 500 is a failure, to a hook any answer will
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from urllib.parse import quote
+
+from trikubelet.model.frozen import Frozen
 
 _PATH_SAFE = "/%:@!$&'()*+,;=~-._?"
 
@@ -27,8 +28,7 @@ class NotTls(Unreachable):
     """The server that was asked by HTTPS answers in plain HTTP."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpTarget:
+class HttpTarget(Frozen):
     """One GET. ``scheme`` is ``http`` or ``https``; ``path`` begins with a slash and may have a query; ``headers`` are
     all that is sent, ``Host`` among them, in this order."""
 
@@ -55,8 +55,7 @@ class HttpTarget:
         return quote(self.path, safe=_PATH_SAFE, errors="surrogateescape")
 
 
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class HttpAnswer(Frozen):
     """How a GET ended, after the redirects that were followed; ``body`` is no more than its beginning."""
 
     status: int

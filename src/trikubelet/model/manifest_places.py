@@ -8,8 +8,9 @@ there, too: a path leads to another one when a mount goes. The answer of a URL i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from trikubelet.model.frozen import Frozen
 
 
 class EntryKind(Enum):
@@ -22,8 +23,7 @@ class EntryKind(Enum):
     CIRCLE = "link that leads round in a circle"
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(Frozen):
     """One state of a file. ``changed_ns`` is the later of its two times of change, in nanoseconds since the epoch; a
     copy may bring an old modification time along, but never the time of the change itself."""
 
@@ -36,8 +36,7 @@ class Stamp:
 NO_STAMP = Stamp(0, 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Frozen):
     """One name in the directory, as a whole path."""
 
     path: str
@@ -49,16 +48,14 @@ DirectoryId = tuple[int, int]
 """The identity of a directory, apart from any other in its place: its device and its inode."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Frozen):
     """Every name in the directory, in order, or the single file; ``directory`` is which one it was."""
 
     entries: tuple[Entry, ...]
     directory: DirectoryId
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestAnswer:
+class ManifestAnswer(Frozen):
     """One answer. ``has_length``: the server said how much it sends, or that it is done, so that a body that was cut on
     its way is known for one; without, it cannot be distinguished from a whole one."""
 

@@ -3,15 +3,17 @@ it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import field
+
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclass(frozen=True, slots=True)
-class NodeReading:
+class NodeReading(Frozen):
     """One reading of the machine. ``architecture`` is Go's name for it, as Kubernetes writes it; ``huge_pages`` maps a
     page size in bytes to the number of pages reserved; ``disk_bytes`` is the size of the file system the root directory
     lies on; ``apparmor``: the kernel enforces it; ``throttle_paths``: what shows each processor's heat; ``may_mount``:

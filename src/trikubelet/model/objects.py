@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from trikubelet.model.frozen import Frozen
 
-@dataclass(frozen=True, slots=True)
-class ObjectRef:
+
+class ObjectRef(Frozen):
     """One object. ``field_path`` narrows it down, as events do: ``spec.containers{web}``."""
 
     kind: str

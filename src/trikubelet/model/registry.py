@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from trikubelet.model.frozen import Frozen
+
 
 @dataclass(frozen=True, slots=True)
 class Login:
@@ -17,8 +19,7 @@ class Login:
     password: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class SecretOwner:
+class SecretOwner(Frozen):
     """The Secret that holds a login. ``uid`` is empty for one that stands in a manifest."""
 
     uid: str
@@ -26,8 +27,7 @@ class SecretOwner:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class AccountOwner:
+class AccountOwner(Frozen):
     """The service account that a credential plugin made a login for."""
 
     uid: str
@@ -35,8 +35,7 @@ class AccountOwner:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(Frozen):
     """A login for an image, and whose it is: a Secret's, a service account's, or, with None, the node's own."""
 
     login: Login

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime_errors import RuntimeFailure
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ AGENT_STOPPED: Final = "AgentStopped"
 Record = TypeVar("Record", "SandboxStatus", "ContainerStatus")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Undecoded(Generic[Record]):
+class Undecoded(Frozen, Generic[Record], eq=False):
     """A reply as it came to the question for ``id``, for those who may not need to decode it, and the adapter's way to
     do so. Replies that say the same have different bytes: not to be compared."""
 
@@ -72,8 +72,7 @@ class SandboxState(IntEnum):
     NOTREADY = 1
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxStatus:
+class SandboxStatus(Frozen):
     """One pod sandbox as ``PodSandboxStatus`` reported it. ``ips`` has the primary address first; it is empty for
     host-network pods and for sandboxes whose network is gone. ``host_network`` mirrors the namespace mode."""
 
@@ -188,8 +187,7 @@ class PodObservation:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeCondition:
+class RuntimeCondition(Frozen):
     """One condition of the CRI's ``Status``: ``RuntimeReady`` or ``NetworkReady`` (others are only kept)."""
 
     type: str
@@ -198,8 +196,7 @@ class RuntimeCondition:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeHandler:
+class RuntimeHandler(Frozen):
     """A way the runtime can run pods, chosen by a RuntimeClass, and what it can do; "" is the default one."""
 
     name: str
@@ -207,8 +204,7 @@ class RuntimeHandler:
     user_namespaces: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeInfo:
+class RuntimeInfo(Frozen):
     """The runtime's identity (``Version``) and state (``Status``). ``list_warning``: which of its lists do not fit in
     one message, for an operator; empty when all do. ``supplemental_groups_policy`` is None where it does not say."""
 
@@ -225,8 +221,7 @@ class RuntimeInfo:
         return next((c for c in self.conditions if c.type == type_), None)
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkSetup:
+class NetworkSetup(Frozen):
     """Where the runtime looks for CNI configurations and plugins, and the plugins that its loaded configurations
     name."""
 
@@ -235,8 +230,7 @@ class NetworkSetup:
     plugins: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerEvent:
+class ContainerEvent(Frozen):
     """A hint from ``GetContainerEvents``: look at this pod. Never the source of a status."""
 
     pod_uid: str
@@ -245,8 +239,7 @@ class ContainerEvent:
     created_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class ImageInfo:
+class ImageInfo(Frozen):
     """One image on the node. ``uid`` is the numeric user it runs as, ``username`` the named one."""
 
     id: str
@@ -258,8 +251,7 @@ class ImageInfo:
     pinned: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ExecResult:
+class ExecResult(Frozen):
     """The result of a finished ``ExecSync``."""
 
     exit_code: int

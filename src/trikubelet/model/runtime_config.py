@@ -6,9 +6,12 @@ carry the CRI's vocabulary (cri-v1: PodSandboxConfig, ContainerConfig) without i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
+
+from msgspec import field
+
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,16 +50,14 @@ class Protocol(IntEnum):
     SCTP = 2
 
 
-@dataclass(frozen=True, slots=True)
-class SecurityProfile:
+class SecurityProfile(Frozen):
     """A seccomp or AppArmor profile; ``localhost_ref`` only with LOCALHOST."""
 
     type: ProfileType
     localhost_ref: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SELinuxOptions:
+class SELinuxOptions(Frozen):
     """The four parts of an SELinux label."""
 
     user: str = ""
@@ -65,8 +66,7 @@ class SELinuxOptions:
     level: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class IdRange:
+class IdRange(Frozen):
     """``length`` users of the node from ``first`` on, and the groups of the same numbers, which are 0 and up to the
     containers of the pod that has them."""
 
@@ -74,8 +74,7 @@ class IdRange:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Namespaces:
+class Namespaces(Frozen):
     """The namespace modes of a sandbox or a container. ``target_id`` is a container's id, only with pid TARGET;
     ``users`` is what a user namespace of the pod's own is mapped to, None where its users are the node's."""
 
@@ -86,8 +85,7 @@ class Namespaces:
     users: IdRange | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DNSConfig:
+class DNSConfig(Frozen):
     """The content of the sandbox's resolv.conf."""
 
     servers: tuple[str, ...] = ()
@@ -95,8 +93,7 @@ class DNSConfig:
     options: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PortMapping:
+class PortMapping(Frozen):
     """A port of the pod published on the node."""
 
     container_port: int
@@ -105,8 +102,7 @@ class PortMapping:
     host_ip: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Frozen):
     """One host path, or one image, in one container. ``image`` is what the pull or the presence check returned,
     ``user_specified_image`` what the pod calls it, and ``host_path`` "" then. ``sub_path``: only that part is meant; of
     a host path CRI cannot express that, and ``ports.Volumes.resolve`` makes another host path of both before."""
@@ -122,8 +118,7 @@ class Mount:
     user_specified_image: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Frozen):
     """One host device in one container; ``permissions`` out of r, w and m."""
 
     container_path: str
@@ -131,8 +126,7 @@ class Device:
     permissions: str
 
 
-@dataclass(frozen=True, slots=True)
-class LinuxResources:
+class LinuxResources(Frozen):
     """Cgroup values. 0 means "not set" for each, as on the wire; ``cpu_*_us`` in microseconds, memory in bytes."""
 
     cpu_period_us: int = 0
@@ -145,8 +139,7 @@ class LinuxResources:
     unified: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Security:
+class Security(Frozen):
     """The Linux security context of a container (and, without capabilities and paths, of a sandbox)."""
 
     namespaces: Namespaces = Namespaces()
@@ -167,8 +160,7 @@ class Security:
     selinux: SELinuxOptions | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxConfig:
+class SandboxConfig(Frozen):
     """Everything ``RunPodSandbox`` needs."""
 
     uid: str
@@ -189,8 +181,7 @@ class SandboxConfig:
     runtime_handler: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerConfig:
+class ContainerConfig(Frozen):
     """Everything ``CreateContainer`` needs. ``image`` is what the pull or the presence check returned; ``log_path``
     is relative to the sandbox's log directory; ``envs`` keeps its order."""
 

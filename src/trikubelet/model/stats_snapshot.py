@@ -6,9 +6,11 @@ processor, between this snapshot and the one before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import field
+
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.usage import MachineIds
 
 if TYPE_CHECKING:
@@ -24,8 +26,7 @@ class Used(NamedTuple):
     nanocores: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerUsed:
+class ContainerUsed(Frozen):
     """A container that runs. ``layer``: what it wrote outside of volumes. ``messages``: its termination message files.
     ``cpu_shares`` is what it asks for, in the kernel's measure; ``cpu_millis`` and ``memory_limit_bytes`` are its
     limits, None without."""
@@ -47,8 +48,7 @@ class ContainerUsed:
         return tuple(one for one in (self.logs, self.messages) if one is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeUsed:
+class VolumeUsed(Frozen):
     """A volume of a pod. ``claim``: the name of what it was claimed by, or empty. ``is_local``: it is of the node's own
     disk and made for the pod, so that it counts as the pod's ephemeral storage. ``is_abnormal``: its driver says that
     something is wrong with it, None where it does not say."""
@@ -60,8 +60,7 @@ class VolumeUsed:
     is_abnormal: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PodUsed:
+class PodUsed(Frozen):
     """A pod of which something runs. ``cgroup``: its cgroup's path, or empty; ``used``: all of it together.
     On the node's own network its interfaces are the node's; without any they could not be read. ``is_disk_measured``:
     false while its logs and local volumes were never counted to the end, so that they are missing here though they may
@@ -82,8 +81,7 @@ class PodUsed:
     own_files: FsUsage | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NodeUsed:
+class NodeUsed(Frozen):
     """The node. ``disk`` is that of the root directory, ``images`` and ``layers`` the runtime's stores, None where it
     does not report them. ``parts``: by upstream's names, ``pods`` and ``kubelet`` and more, what has a cgroup of its
     own; ``groups``: by their paths, the cgroups of all pods and of those of a class, with Depth.METRICS;
@@ -101,8 +99,7 @@ class NodeUsed:
     ids: MachineIds = field(default_factory=MachineIds)
 
 
-@dataclass(frozen=True, slots=True)
-class StatsSnapshot:
+class StatsSnapshot(Frozen):
     """All of it. ``problem``: why something is missing that should be there, or empty."""
 
     at_ns: int

@@ -7,9 +7,12 @@ None is "not reported", which is not zero: of two runtimes one reports page faul
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import field
+
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Set
@@ -77,8 +80,7 @@ class Disk(NamedTuple):
     weighted_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Frozen):
     """One cgroup, container or machine at one moment. The working set is what memory cannot be had back from without
     swapping: usage less the files nobody has looked at lately. From ``user_ns`` on only with Depth.METRICS:
     ``kernel_bytes`` of the usage are the kernel's for it, ``limit_hits`` counts how often it wanted more than its limit
@@ -131,8 +133,7 @@ class Interface(NamedTuple):
     sent_dropped: int
 
 
-@dataclass(frozen=True, slots=True)
-class FsUsage:
+class FsUsage(Frozen):
     """A file system, or a directory on one: then ``used_bytes`` and ``inodes_used`` are the directory's, and the rest
     its file system's. ``file_system``: the number by which the kernel distinguishes it from others, where that was
     asked."""
@@ -147,8 +148,7 @@ class FsUsage:
     file_system: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerStats:
+class ContainerStats(Frozen):
     """What a runtime reports of a container it runs. ``layer``: the files it wrote outside of its volumes."""
 
     id: str
@@ -156,8 +156,7 @@ class ContainerStats:
     layer: FsUsage | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ImageStore:
+class ImageStore(Frozen):
     """A place where a runtime keeps something, and how much of it."""
 
     mount_point: str
