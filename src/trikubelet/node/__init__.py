@@ -1,8 +1,8 @@
-"""What is done for the node as a whole, and for no pod in particular.
+"""Tasks for the node as a whole.
 
-    for itself      housekeeping ─► workers as they should be;  orphaned_pods, garbage, log_rotation ─► removal
-    for a cluster   publisher, csi_node ─► its objects;  lease ─► it is there;  rotation, signing ─► its certificates
-    runtime_state   whether it can do its work
+    for itself      housekeeping ─► the right workers;  orphaned_pods, garbage, log_rotation ─► removal
+    for a cluster   publisher, csi_node ─► its objects;  lease ─► heartbeats;  rotation, signing ─► its certificates
+    runtime_state   the health of the runtime
 
-It looks down on ``pods``: who decides that something may go asks their workers, and no worker knows who asks.
+It is above ``pods``: its tasks consult the pod workers before they remove anything, and no worker depends on them.
 """

@@ -1,13 +1,12 @@
-"""The addresses of this node, which may come late and may change: asked for again and again, as upstream does for each
-status.
+"""The addresses of this node, which may come late and may change: polled, like upstream does for each status.
 
     default routes, DNS, --node-ip ─► core.node_addresses ─► get() ─► statuses of node and pods, probes, variables
                                                           └► changed ─► the node's status is published at once
 
-A node of a cluster that has none yet is not registered: nobody could reach what was scheduled to it. That is said once
-a minute. Addresses once known stay where later there are none, as with a route that is gone for a moment; a DNS server
-that does not answer says nothing of the name, so what it said before counts while it is this machine's. An answer that
-comes late, as when the first servers of resolv.conf are away, is taken by the look after it.
+A node of a cluster that has none yet is not registered, because its pods would be unreachable. That is logged once a
+minute. Known addresses stay if there are none later, for example while a route is gone for a moment. If a DNS server
+does not answer, its last answer counts while the address is this machine's. A late answer, as when the first servers of
+resolv.conf are away, is used at the next check.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 10.0
 """As often as upstream computes a node's status."""
 FIRST_LOOK_SECONDS: Final = 1.0
-"""Between two looks of a node that has no address yet."""
+"""The time between two checks while the node has no address yet."""
 NAME_SECONDS_MAX: Final = 5.0
-"""A look does not wait longer for DNS."""
+"""A check does not wait longer for DNS."""
 SLOW_SILENCE_SECONDS: Final = 3600.0
-"""So long nothing is said of a DNS that does not answer in time after it was said."""
+"""The time between two logs of a DNS that does not answer in time."""
 
 
 class NodeAddresses:
     """Owns the addresses of this node."""
 
     def __init__(self, network: HostNetwork, rules: AddressRules) -> None:
-        """Begins with what is known without DNS, which nothing at the start waits for."""
+        """Begin with the addresses that are known without DNS, because the start must not wait for DNS."""
         self._network = network
         self._rules = rules
         self._named: Sequence[str] = ()
@@ -53,17 +52,17 @@ class NodeAddresses:
         self._complaints = LogRateLimit()
         self._slow_log = LogRateLimit(SLOW_SILENCE_SECONDS)
         self.published: Callable[[], Sequence[str]] = tuple
-        """The addresses that the cluster has of this node; whoever knows the node's object puts it here."""
+        """The addresses that the cluster has of this node; set by the owner of the node's object."""
         self.looked: Final = trio.Event()
-        """DNS was asked, too: from then on the addresses are those to be published."""
+        """DNS was asked, too: from then on the addresses may be published."""
         self.changed: Final[Listeners[tuple[str, ...]]] = Listeners("the node's addresses")
 
     def get(self) -> tuple[str, ...]:
-        """Those there are now, the primary first; none while a node of a cluster has none."""
+        """Return the present ones, the primary first; none while a node of a cluster has none."""
         return self._addresses
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Look until cancelled."""
+        """Check until cancelled."""
         task_status.started()
         async with trio.open_nursery() as nursery:
             while True:
@@ -73,7 +72,7 @@ class NodeAddresses:
                 await trio.sleep(LOOK_SECONDS if self._addresses else FIRST_LOOK_SECONDS)
 
     async def _ask_dns(self, nursery: trio.Nursery) -> None:
-        """Ask, or go on waiting for the answer to what was asked before; not for long."""
+        """Start a lookup, or go on waiting for an earlier one, for a limited time."""
         if self._asked is None:
             self._asked = trio.Event()
             nursery.start_soon(self._named_by_dns, self._asked)
@@ -91,7 +90,7 @@ class NodeAddresses:
             )
 
     async def _named_by_dns(self, answered: trio.Event) -> None:
-        """One lookup, which belongs to no look: it may take longer than one."""
+        """Make one lookup, which may take longer than a check."""
         named = await self._network.named(self._rules.node_name)
         self._dns_answers = named is not None
         self._named = self._named if named is None else named

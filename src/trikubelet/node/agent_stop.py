@@ -1,9 +1,9 @@
-"""Ending the node's pods because the agent stops and its runtime with it: each with its preStop hooks and its grace.
+"""Ends the node's pods if the agent's stop ends its runtime too: each with its preStop hooks and its grace.
 
-    the agent is to stop ─► every pod that may run is asked to end ─► none is left, or the time is over
+    the agent must stop ─► all pods that may run are requested to end ─► none is left, or the time is over
 
-Only for a runtime inside the agent: containers of any other live on. The pods have not failed, and the next agent goes
-on with them (``StopReason.AGENT_STOPS``). What still runs when the time is over ends with the runtime.
+Only for a runtime inside the agent: containers of other runtimes live on. The pods have not failed, and the next agent
+continues them (``StopReason.AGENT_STOPS``). Pods that still run when the time is over end with the runtime.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ LOOK_SECONDS: Final = 0.1
 REPORT_SECONDS: Final = 10.0
 """How often the log names the pods that have not ended yet."""
 KILL_SECONDS_MAX: Final = 3.0
-"""Beyond the pods' grace: for the runtime to kill what did not end, and for the agent to see that."""
+"""The time after the pods' grace in which the runtime kills the rest, and the agent observes that."""
 NAMED_MAX: Final = 5
 """How many pods one log line names."""
 
 
 async def end_pods(workers: PodWorkers, grace_seconds_max: int, stopping: trio.Event) -> None:
-    """Ask every pod to end, and set ``stopping`` before, for the runtime. Return when none has a running container,
+    """Set ``stopping``, for the runtime, and request the end of every pod. Returns when none has a running container,
     or ``KILL_SECONDS_MAX`` after ``grace_seconds_max``, which bounds the grace of each pod."""
     stopping.set()
     left = _ask_to_end(workers, grace_seconds_max)
@@ -45,7 +45,7 @@ async def end_pods(workers: PodWorkers, grace_seconds_max: int, stopping: trio.E
     reported_at = trio.current_time()
     with trio.move_on_after(grace_seconds_max + KILL_SECONDS_MAX):
         async for now in Every(LOOK_SECONDS):
-            # Asked again at each look: meanwhile a pod may have been admitted, or have come back.
+            # Requested again at each check: a pod may have been admitted, or have come back, meanwhile.
             left = _ask_to_end(workers, grace_seconds_max)
             if not left:
                 log.info("All pods have ended")
@@ -57,7 +57,8 @@ async def end_pods(workers: PodWorkers, grace_seconds_max: int, stopping: trio.E
 
 
 def _ask_to_end(workers: PodWorkers, grace_seconds_max: int) -> list[PodWorker]:
-    """The pods that may have a running container, each asked to end within its own grace or the bound."""
+    """Request the end of the pods that may have a running container, each within its own grace or the bound; return
+    them."""
     for worker in workers:
         if could_have_running_containers(worker.state, synced=True):
             grace = min(spec_grace(worker.pod.spec.termination_grace_period_seconds), grace_seconds_max)

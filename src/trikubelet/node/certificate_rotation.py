@@ -1,24 +1,23 @@
-"""Keeps a certificate of this node young: a new one is asked for between 70 and 90 percent of the old one's life.
+"""Keeps a certificate of this node fresh: a new one is requested between 70 and 90 percent of the old one's life.
 
-    held ─► sleep to the drawn moment ─► request ─► keep ─► notify who uses it ─► held …
+    held ─► sleep until the drawn time ─► request ─► keep ─► notify its users ─► held …
                                              ├ refused ─► drop the key, back off ─► again
                                              ├ server away, disk full ─► back off ─► again, with the same key
                                              └ the new one is due as it comes ─► back off ─► again
-    not in use, as of another node's name, or removed ─► request, as for a node that has none
-    not known yet for which addresses ─► wait until the node's status has some
-    client certificate over for five minutes ─► as at the first start, by the bootstrap kubeconfig ─► held …
+    not in use, for example of another node's name, or removed ─► request, as for a node that has none
+    its addresses are not known yet ─► wait until the node's status has some
+    client certificate expired for five minutes ─► as at the first start, with the bootstrap kubeconfig ─► held …
 
-The moment is drawn again for each certificate, so that nodes bootstrapped together do not come back together. Wall time
-decides, and is looked at again at least every minute: a clock that jumps must not sleep through a certificate's end.
+The time is drawn anew for each certificate, so that nodes that were bootstrapped together do not renew together. Wall
+time decides, and is checked at least every minute: a clock that jumps must not sleep through a certificate's end. A new
+certificate may be due at once: the signer dropped a requested name, or this node's clock is ahead by more than the
+certificate's life. The next one would be the same, so requests back off exponentially, up to every five minutes while
+the one in use lasts, and the log gives the reason each time.
 
-A new certificate may be due as it comes: the signer has dropped a name that is asked for, or this node's clock is ahead
-by more than the certificate's life. The next one would be like it, so it is asked for ever more rarely, up to every
-five minutes while the one in use lasts, and each time the log says why.
-
-A client certificate that ended, in an outage longer than its life, cannot ask for the next one. Upstream ends its
-process five minutes later and bootstraps when it is started again (upstream-behaviour.md §1.18); here that is done
-while everything else runs on. Where there is nothing to bootstrap with, that is said once, and the server asked on,
-slowly: it may be this node's clock that is wrong.
+An expired client certificate, after an outage longer than its life, cannot request the next one. Upstream ends its
+process five minutes later and bootstraps at the next start (upstream-behaviour.md §1.18); here that happens while
+everything else goes on. Without a bootstrap kubeconfig that is logged once, and the requests go on, slowly, because it
+may be this node's clock that is wrong.
 """
 
 from __future__ import annotations
@@ -51,17 +50,17 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 60.0
 SUBJECT_SECONDS: Final = 1.0
-"""Between two looks whether it is known what to ask for."""
+"""The time between two checks for a known subject."""
 SOON_SECONDS: Final = 5.0
-"""A certificate that must be replaced so soon after it was received was due as it came."""
+"""A certificate that must be replaced this soon after it was received was due at once."""
 EARLIEST: Final = 0.7
 LATEST: Final = 0.9
 OVER_SECONDS: Final = 300.0
-"""So long after its end, by this node's clock, a client certificate is given up: as upstream has it."""
+"""How long after its end, by this node's clock, a client certificate is given up; upstream's value."""
 
 
 class CertificateRotation:
-    """Owns when the certificate of one store is replaced; ``figures``: what was measured of that."""
+    """Owns when the certificate of one store is replaced; ``figures``: its measurements."""
 
     def __init__(
         self,
@@ -78,13 +77,12 @@ class CertificateRotation:
         is_known: Callable[[], bool] = lambda: False,
         is_used: Callable[[Certificate], bool] = lambda _: True,
     ) -> None:
-        """``subject`` is asked before each request: addresses change; while it is None there is nothing to ask for.
-        ``changed`` is called after each new one.
-        ``threads`` are for keys and files, one at a time for each signer.
-        ``afresh`` puts a client certificate in force as for a node that has none, or raises StartFailed; None where
-        there is no such way. ``is_known``: whether the server knows this node although the certificate of the store has
-        ended, by a token or the kubeconfig's certificate. ``is_used``: whether the certificate of the store is; where
-        it is not, another is asked for at once."""
+        """``subject`` is called before each request, because addresses change; while it is None there is nothing to
+        request. ``changed`` is called after each new one. ``threads`` are for keys and files, one at a time for each
+        signer. ``afresh`` puts a client certificate in force as for a node that has none, or raises StartFailed; None
+        if there is no such way. ``is_known``: true if the server accepts this node, by a token or the kubeconfig's
+        certificate, although the store's certificate has expired. ``is_used``: true if the store's certificate is in
+        use; otherwise another is requested at once."""
         self._api = api
         self._store = store
         self._subject = subject
@@ -128,7 +126,7 @@ class CertificateRotation:
             self._changed()
 
     async def _until_known(self) -> None:
-        """A node is given its addresses by whoever knows them, maybe a cloud's controller."""
+        """Wait until the node has addresses, which a cloud's controller may set."""
         async for _ in Every(SUBJECT_SECONDS):
             if self._subject() is not None:
                 return
@@ -138,7 +136,7 @@ class CertificateRotation:
         return frozenset() if subject is None else subject.names - held.names
 
     async def _pause(self, held: Certificate | None, seconds: float) -> None:
-        """Before a certificate is replaced that was due as it came."""
+        """Wait before a certificate is replaced that was due at once."""
         why = "it cannot be read, or is not used" if held is None else self._why_due(held)
         log.warning(
             "The certificate from signer %s must be replaced as soon as it came: %s; the next is asked for in %.0f s",
@@ -149,7 +147,8 @@ class CertificateRotation:
         await trio.sleep(seconds)
 
     def _pause_seconds(self, held: Certificate | None, seconds: float) -> float:
-        """So long at most, and half of what is left of the certificate's life: until the next one it is in use."""
+        """Return the pause: at most these seconds, and half of the rest of the certificate's life, so that it stays
+        valid."""
         left = 0.0 if held is None else (held.not_after_ns - self._clock.now_ns()) / SECOND_NS
         return min(seconds, max(left / 2, SOON_SECONDS)) if left > 0 else seconds
 
@@ -160,7 +159,7 @@ class CertificateRotation:
         return f"it is valid from {begins} until {ends}, and this node's clock says {now}: see which clock is wrong"
 
     async def _replace(self, held: Certificate | None) -> None:
-        """Put a new certificate in force. Raises what ``renew`` and ``afresh`` do."""
+        """Put a new certificate in force. Raises the errors of ``renew`` and ``afresh``."""
         if held is None or not self._is_over(held):
             self._given_up = False
             await self.renew()
@@ -180,12 +179,12 @@ class CertificateRotation:
         await self.renew()
 
     def _is_over(self, held: Certificate) -> bool:
-        """Whether it is of no use for asking for the next. A serving certificate never was."""
+        """True if it cannot be used to request the next one. A serving certificate never is."""
         has_ended = self._clock.now_ns() > held.not_after_ns + OVER_SECONDS * SECOND_NS
         return self._signer == CLIENT_SIGNER and has_ended and not self._is_known()
 
     async def renew(self) -> Certificate:
-        """Ask for a new certificate now and put it in force. Raises ApiError, CertificateRefused, CertificateUnusable
+        """Request a new certificate now and put it in force. Raises ApiError, CertificateRefused, CertificateUnusable
         and OSError."""
         subject = self._subject()
         if subject is None:
@@ -198,7 +197,7 @@ class CertificateRotation:
         return found
 
     def _held(self) -> Certificate | None:
-        """The certificate in force, None for one that is of no use. Raises OSError."""
+        """Return the certificate in force; None if it is missing or unusable. Raises OSError."""
         try:
             held = self._store.current()
         except CertificateUnusable as error:
@@ -210,14 +209,14 @@ class CertificateRotation:
         return held
 
     async def _due(self) -> Certificate | None:
-        """Wait until the certificate in force must be replaced, and return it; None, at once, where there is none."""
+        """Wait until the certificate in force must be replaced, and return it; None, at once, if there is none."""
         while (held := self._held()) is not None and not await self._is_due(held):
             pass
         return held
 
     async def _is_due(self, held: Certificate) -> bool:
-        """Sleep until this certificate must be replaced, as when it names other addresses, or is not used any more.
-        False as soon as it is not the one in force: somebody has removed it, or put another in its place."""
+        """Sleep until this certificate must be replaced; also if its addresses differ, or if it is not in use. False as
+        soon as it is no longer in force, because it was removed or replaced by another program."""
         share = EARLIEST + (LATEST - EARLIEST) * self._chance.random()
         due_ns = held.not_before_ns + round((held.not_after_ns - held.not_before_ns) * share)
         async for _ in Every(LOOK_SECONDS):
@@ -235,4 +234,4 @@ class CertificateRotation:
         try:
             return self._store.current() == held
         except CertificateUnusable:
-            return False  # what is wrong with it is said by who reads it next
+            return False  # its next reader reports the fault

@@ -1,8 +1,8 @@
-"""Removing what is dead of one pod: its containers with their logs, its sandboxes, the logs of a pod that is gone.
+"""Removes the dead parts of one pod: its containers with their logs, its sandboxes, the logs of a removed pod.
 
-Called by ``node.garbage``, which knows when and of which pods; what of one is dead is decided in ``core.garbage``. One
-thing is removed after another, going on after an error, which the next pass will meet again: whatever stands in the way
-is reported when it is new, in the log and as an event of the node, and never ends the agent.
+``node.garbage`` calls this, and decides when and for which pods; ``core.garbage`` decides which parts are dead. They
+are removed one after another, continuing after an error, which the next pass will meet again: obstacles are reported
+when they are new, in the log and as an event of the node, and never end the agent.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PROBLEMS: Final = (OSError, StillMounted, RuntimeCallError, DecodeError, trio.TooSlowError)
-"""What stands in the way of a removal; anything else is a bug."""
+"""The expected obstacles to a removal; any other error is a bug."""
 
 
 class ContainerRemover:
-    """Owns the complaints about what could not be removed, or looked at for that, so that each is made once an hour."""
+    """Owns the reports about failed removals and observations, so that each is made once an hour."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class ContainerRemover:
     async def remove_dead(
         self, record: PodRecord, should_content_be_removed: Callable[[str], bool], goes_on: Callable[[], None]
     ) -> bool:
-        """Remove what is dead of the pod, calling ``goes_on`` after each step. Whether there was something."""
+        """Remove the dead parts of the pod, calling ``goes_on`` after each step. True if there were any."""
         uid = record.uid
         with self.logged_once(f"look what is dead of pod {uid}"):
             found = garbage.collect([record], should_content_be_removed)
@@ -79,37 +79,37 @@ class ContainerRemover:
         return True
 
     async def wait_until_relisted(self, uid: str) -> None:
-        """Wait until a list has shown what became of the pod, but not for ever: PLEG reports who cannot be
+        """Wait until a list has shown the result for the pod, for a limited time: PLEG reports pods that cannot be
         inspected."""
         seen = self.logged_once(f"see what became of pod {uid}")
         with seen, self.one_list(), suppress(RuntimeCallError, trio.TooSlowError):
             await self._cache.newer_than(uid, instant())
 
     async def log_directories(self) -> Collection[str]:
-        """The names of the pods' log directories; none where the disk does not tell."""
+        """Return the names of the pods' log directories; none if the disk does not answer."""
         found: set[str] = set()
         with self.logged_once("look through the pods' logs"):
             found |= await self._files.log_directories()
         return found
 
     async def remove_log_directory(self, directory: str) -> None:
-        """Remove the logs of a pod that is gone."""
+        """Remove the logs of a removed pod."""
         with self.logged_once(f"remove the logs {directory}"), self._in_time():
             await self._files.remove_log_directory(directory)
 
     async def remove_dead_links(self, container_ids: Collection[str]) -> None:
-        """Remove links to logs that are gone, but for those of these containers."""
+        """Remove dangling links to logs, except those of these containers."""
         with self.logged_once("remove links to logs that are gone"), self._in_time():
             await self._files.remove_dead_links(container_ids)
 
     def one_list(self) -> trio.CancelScope:
-        """As long as one list may take. A runtime that does not answer in time is away, which others report."""
+        """Return a scope as long as one list may take. Other parts report a runtime that does not answer in time."""
         return trio.move_on_after(self._bounds.runtime_call_seconds_max)
 
     @contextmanager
     def logged_once(self, what: str) -> Iterator[None]:
-        """Do something; a failure is reported when it is new, in the log and as an event of the node. A bug is one,
-        too: what a runtime says of one container may provoke it, and would again after the agent's next start."""
+        """Do something; a new failure is reported in the log and as an event of the node. A bug counts as a failure,
+        too: the runtime's data about one container may trigger it, and would again after a restart of the agent."""
         barrier = Barrier(partial(self._failed, what))
         with barrier:
             yield
@@ -126,7 +126,8 @@ class ContainerRemover:
             self._events.record(self._node, "Warning", "ContainerGCFailed", message)
 
     def _in_time(self) -> AbstractContextManager[trio.CancelScope]:
-        """Raises TooSlowError. A thread that removes files goes on then, and is waited for by the next pass."""
+        """Raise TooSlowError after the limit. A thread that removes files goes on then, and the next pass waits for
+        it."""
         return trio.fail_after(self._bounds.runtime_call_seconds_max)
 
     async def _remove_container(self, container_id: str) -> None:
@@ -138,7 +139,7 @@ class ContainerRemover:
                 await self._files.remove_container_logs(log_path)
 
     async def _without_container(self, container_id: str) -> str:
-        """Remove the container; where its log is, or empty when it was gone already."""
+        """Remove the container; return the path of its log, "" if it was gone already."""
         with self._in_time():
             try:
                 log_path = (await self._runtime.container_status(container_id)).decode().log_path

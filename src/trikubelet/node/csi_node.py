@@ -1,8 +1,8 @@
-"""Publishes which CSI drivers this node has: in the CSINode object, and in the node's annotation and labels.
+"""Publishes this node's CSI drivers: in the CSINode object, and in the node's annotation and labels.
 
-    a driver came or went, the node changed, or five minutes ─► CSINode read, compared, written ─► node patched
+    a driver registered or left, the node changed, or five minutes ─► CSINode read, compared, written ─► node patched
 
-Nothing waits for it here; schedulers and attachers elsewhere do.
+Nothing in the agent waits for it; schedulers and attachers elsewhere do.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 DOING: Final = "publishing the node's CSI drivers"
 REQUEST_SECONDS_MAX: Final = 10.0
 LOOK_SECONDS: Final = 300.0
-"""After so long what was published is checked for still being there."""
+"""The period after which the published objects are checked."""
 
 
 class CsiNode:
-    """Owns which drivers were registered with this agent process, and so which are gone, and what was published."""
+    """Owns which drivers were registered with this agent process, and so which are gone, and the published state."""
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class CsiNode:
         self._wakeups: Slot[None] = Slot()
 
     def wake(self) -> None:
-        """A driver may have come or gone. Never blocks."""
+        """Notice that a driver may have registered or left. Never blocks."""
         drivers = self._drivers()
         self._seen |= drivers.keys()
         if drivers != self._published:
             self._wakeups.put(None)
 
     def node_changed(self) -> None:
-        """The node was registered, again, or changed. Never blocks."""
+        """Notice that the node was registered, again, or changed. Never blocks."""
         node = self._node()
         if node is not None and node.metadata.uid != self._uid:
             self._wakeups.put(None)
@@ -81,15 +81,15 @@ class CsiNode:
             except (ApiError, trio.TooSlowError) as error:
                 self._outcomes.failed(error)
                 await trio.sleep(max(backoff.next_seconds(), retry_after_seconds(error)))
-                continue  # a wake-up meanwhile is not to cut a pause that the server needs
+                continue  # a wake-up meanwhile must not shorten a pause that the server needs
             backoff.reset()
-            if was_asked:  # else nobody knows how the server is
+            if was_asked:  # else the server's state is unknown
                 self._outcomes.worked()
             with trio.move_on_after(LOOK_SECONDS):
                 await self._wakeups.take()
 
     async def _publish(self) -> bool:
-        """Publish what is new; whether the server was asked for anything. Raises ApiError."""
+        """Publish changes; True if the server was called. Raises ApiError."""
         node = self._node()
         if node is None:
             return False  # it is published when it is registered
@@ -116,5 +116,5 @@ class CsiNode:
 
 
 def _at(metadata: k8s.ObjectMeta, there: k8s.CSINode) -> k8s.ObjectMeta:
-    """For a second writing after the first."""
+    """Return the metadata with the server's version, for a second write."""
     return msgspec.structs.replace(metadata, resource_version=there.metadata.resource_version)

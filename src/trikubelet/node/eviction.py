@@ -1,15 +1,14 @@
-"""Node-pressure eviction: every ten seconds, is the node short of anything, and whose pod ends for it?
+"""Node-pressure eviction: checks every ten seconds for shortages of the node, and evicts pods.
 
-    look at the node ─► core.eviction.pressure ─┬─► conditions, which the node's status and admission read
+    observe the node ─► core.eviction.pressure ─┬─► conditions, which the node's status and admission read
                                                 └─► a threshold is due ─► reclaim: dead containers, unused images
-                                                          enough? ◄──────────┘ └─ not enough ─► rank ─► one pod ends
-    pods with limits on local storage ─► measured ─► those beyond them end
+                                                          enough? ◄──────────┘ └─ not enough ─► rank ─► evict one pod
+    pods with limits on local storage ─► measured ─► those above them are evicted
 
-At most one pod ends for a threshold at a time; then the node is looked at again when it is over, not before a second
-has passed, or half a minute later. The look at the node alone is cheap. What pods use is measured only when one must
-end, or where one has a limit of its own to be held to; when that fails nobody is evicted. Critical pods (static,
-mirror, of system-critical priority) never are.
-(upstream: eviction_manager.go; upstream-behaviour.md §1.15)
+At most one pod is evicted for a threshold at a time; then the node is observed again when the pod has ended, but after
+a second at the earliest and half a minute at the latest. Observing only the node is cheap. The usage of pods is
+measured only if one must be evicted, or if one has a limit of its own; if that fails none is evicted. Critical pods
+(static, mirror, of system-critical priority) never are. (upstream: eviction_manager.go; upstream-behaviour.md §1.15)
 """
 
 from __future__ import annotations
@@ -55,8 +54,8 @@ log = logging.getLogger(__name__)
 
 
 class Eviction:
-    """Owns what the node was last found short of (``pressure``), and how many pods were ``evicted``, by the signal,
-    with how old (seconds) the measurement was."""
+    """Owns the last observed shortages of the node (``pressure``), and how many pods were ``evicted``, by signal, with
+    the age (seconds) of the measurement."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class Eviction:
         self._rules = rules
         self._bounds = bounds
         self._barriers = FaultBarriers(log, "%s: a bug in looking whether it is short of anything; no pod is evicted")
-        # One for each message, or one would keep another from being logged.
+        # One for each message, otherwise one would suppress another.
         self._node_unmeasured, self._pods_unmeasured, self._only_critical, self._reclaim_late = (
             LogRateLimit(bounds.eviction_silence_seconds) for _ in range(4)
         )
@@ -99,11 +98,11 @@ class Eviction:
         self.stats_ages: Distributions[str] = Distributions()
 
     def conditions(self) -> Sequence[str]:
-        """The pressure conditions the node has now, sorted."""
+        """Return the present pressure conditions of the node, sorted."""
         return self.pressure.conditions
 
     async def run(self, usage: NodeUsage, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Look and evict, until cancelled."""
+        """Observe and evict, until cancelled."""
         task_status.started()
         while True:
             ended: Sequence[str] = ()
@@ -115,7 +114,7 @@ class Eviction:
                 await trio.sleep(self._bounds.eviction_period_seconds)
 
     async def _look(self, usage: NodeUsage) -> Sequence[str]:
-        """One look, and what comes of it: the UIDs of pods that were evicted."""
+        """Observe once; return the UIDs of pods that were evicted."""
         try:
             node = await usage.node()
         except OSError as error:
@@ -126,7 +125,7 @@ class Eviction:
         if not (self._desired.all_ready and self._runtime_pods.has_listed):
             return ()
         if (found := has_image_disk(node)) is not None:
-            self._image_disk = found  # a runtime that does not answer once has not moved its images
+            self._image_disk = found  # unchanged if the runtime does not answer once
         if self._rules.local_limits and (ended := await self._evict_beyond_limits(usage)):
             return ended
         if not self.pressure.due:
@@ -152,7 +151,7 @@ class Eviction:
             log.info("The node has the condition %s no longer", name)
 
     def _shortages(self, condition: str) -> str:
-        """Which thresholds mean that condition now, for an operator."""
+        """Return the thresholds that caused that condition, for an operator."""
         found = self.pressure.observed
         return ", ".join(
             f"{one.signal} is {found[one.signal].available}, the threshold {one.value.of(found[one.signal].capacity)}"
@@ -160,10 +159,10 @@ class Eviction:
             if one.condition == condition and one.signal in found
         )
 
-    # ---- what helps without ending a pod ----
+    # ---- reclaiming without evictions ----
 
     async def _reclaim(self, usage: NodeUsage, signal: str, *, image_disk: bool) -> bool:
-        """Free disk where that helps; whether the node is short of nothing after that."""
+        """Free disk space if that helps; True if the node has no shortage afterwards."""
         if signal not in DISK_SIGNALS or (image_disk and signal not in IMAGE_SIGNALS):
             return False
         for remove in (self._garbage.collect_unused, self._images.remove_unused):
@@ -180,7 +179,7 @@ class Eviction:
     # ---- ending pods ----
 
     async def _evict_one(self, usage: NodeUsage, threshold: Threshold, *, image_disk: bool) -> Sequence[str]:
-        """The first of the ranking that may be ended."""
+        """Evict the first candidate of the ranking that can be ended."""
         if counts_directories(threshold.signal, image_disk=image_disk):
             with trio.move_on_after(self._bounds.eviction_measure_seconds_max):
                 await usage.disks_measured()
@@ -204,11 +203,11 @@ class Eviction:
     async def _evict_beyond_limits(self, usage: NodeUsage) -> Sequence[str]:
         limited = [pod for pod in self._evictable() if not is_critical(pod) and limits.has_limits(pod)]
         used = (await self._measure(usage) if limited else None) or {}
-        # Until it is known where layers are they count against nobody's limit.
+        # Until the disk of the layers is known, they do not count against limits.
         image_disk = self._image_disk is not False
         ended = []
         for pod in limited:
-            await trio.lowlevel.checkpoint()  # limits are parsed from their texts, for what may be 500 pods
+            await trio.lowlevel.checkpoint()  # parsing the limits of 500 pods takes a while
             uid = pod.metadata.uid
             found = limits.violation(pod, used[uid], image_disk=image_disk) if uid in used else None
             if found is None:
@@ -219,8 +218,9 @@ class Eviction:
         return ended
 
     async def _measure(self, usage: NodeUsage, *, with_layers: bool = False) -> Mapping[str, PodUsed] | None:
-        """What each pod uses, by its UID; None where that cannot be measured. ``with_layers``: and where the runtime,
-        which alone knows how large layers are, does not answer: who wrote the most would count as using nothing."""
+        """Return each pod's usage by UID; None if it cannot be measured. ``with_layers``: None also if the runtime does
+        not answer, because only it knows the size of layers: the pod that wrote the most would count as using
+        nothing."""
         try:
             snapshot = await usage.snapshot(Depth.SUMMARY)
         except OSError as error:
@@ -234,8 +234,8 @@ class Eviction:
         return None
 
     def _evictable(self) -> list[k8s.Pod]:
-        """The pods that run, are to run, or end with more grace than an evicted pod is given, with what they are
-        allocated: what a resize asks for and did not get protects nobody."""
+        """Return the pods that run, are to run, or end with more grace than an evicted pod gets, with their allocated
+        resources: a resize that was not granted protects no pod."""
         return [
             self._allocations.as_allocated(one.pod)
             for one in self._workers
@@ -243,15 +243,15 @@ class Eviction:
         ]
 
     def _soft_grace(self, pod: k8s.Pod) -> int:
-        """Seconds: the configured maximum, or the pod's own if that is less."""
+        """Return the grace in seconds: the configured maximum, or the pod's own if that is less."""
         own = pod.spec.termination_grace_period_seconds
         longest = self._rules.grace_seconds_max
-        return longest if own is None else min(longest, own)  # no default, as upstream
+        return longest if own is None else min(longest, own)  # no default, like upstream
 
     def _evict(
         self, pod: k8s.Pod, signal: str, said: messages.Said, grace_seconds: int, *, is_disruption: bool = True
     ) -> bool:
-        """Whether the pod was evicted, and did not end as soon already."""
+        """Evict the pod; False if it already ended as soon."""
         ended = self._disruptions.end(
             pod,
             reason=messages.REASON,
@@ -266,7 +266,7 @@ class Eviction:
         return ended
 
     async def _are_over(self, uids: Sequence[str]) -> None:
-        """Wait until nothing of these pods is left, for a while: what they had counts as used until then."""
+        """Wait, for a limited time, until nothing of these pods is left, because their usage counts until then."""
         with trio.move_on_after(self._bounds.evicted_gone_seconds_max):
             await trio.sleep(self._bounds.eviction_pause_seconds)
             while not all(self._is_over(uid) for uid in uids):

@@ -1,4 +1,4 @@
-"""What keeping a certificate young has measured, as plain data. (upstream-behaviour.md §1.22)"""
+"""Measurements of certificate rotation, as plain data. (upstream-behaviour.md §1.22)"""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ LIVED_SECONDS: Final = (
     *(60.0, _HOUR, 4 * _HOUR, 6 * _HOUR, 12 * _HOUR, 24 * _HOUR, 96 * _HOUR, 168 * _HOUR),
     *(720 * _HOUR, 2160 * _HOUR, 4320 * _HOUR, 8640 * _HOUR, 34560 * _HOUR),
 )
-"""Upper bounds of how long certificates lived: upstream's, from a minute to four years."""
+"""Upstream's upper bounds of buckets for the lifetime of certificates, from a minute to four years."""
 
 
 @dataclass(slots=True)
 class RotationFigures:
-    """Owns what was measured of one certificate. ``signer``: who signs it; ``not_after_ns``: its end, 0 while there is
-    none; ``failures``: tries to replace it that failed; ``lived``: how old those before were when they were replaced,
-    in seconds."""
+    """Owns the measurements of one certificate. ``signer``: its signer's name; ``not_after_ns``: its end, 0 while there
+    is none; ``failures``: failed tries to replace it; ``lived``: the ages of earlier ones when they were replaced, in
+    seconds."""
 
     signer: str
     not_after_ns: int = 0

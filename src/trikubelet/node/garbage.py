@@ -1,16 +1,15 @@
-"""Collecting what the runtime and the log directory keep and nobody needs: dead containers, sandboxes, logs.
+"""Garbage collection in the runtime and the log directory: dead containers, sandboxes, logs.
 
-Runs once a minute, and sooner for pods in which something has just died. What to remove is decided in ``core.garbage``
-and removed by ``node.container_remover``, of a few pods side by side (``kit.keyed_tasks``), so neither a pass nor
-another pod waits for one that hangs, and so it is with the logs of pods that are gone, of which containers may have
-left any amount, and with finding them: where their disk does not answer, logs stay, and all else goes.
+Runs once a minute, and sooner for pods in which something has just died. ``core.garbage`` decides, and
+``node.container_remover`` removes, for a few pods concurrently (``kit.keyed_tasks``), so neither a pass nor another pod
+waits for one that hangs. The same holds for the logs of removed pods, which may be of any size, and for finding them:
+if their disk does not answer, logs stay, and all else is removed. If the runtime could not be listed as a whole for the
+time of a pass, perhaps because of its garbage, each pod is listed by itself, one after another, until the whole list
+works again. Before that the last list is used, because dead containers stay dead.
 
-When the runtime could not be listed as a whole for a pass's time, which may be because of the garbage in it, each pod
-is listed by itself, one after another, until it can be again; before that the last list will do, for what was dead
-stays dead.
-
-No source need have spoken: that may take for ever, and containers crash meanwhile. Of a pod that nobody has brought yet
-the newest of everything stays, as of any pod that is wanted (``PodWorkers.should_content_be_removed``).
+It does not wait for the sources, because they may never report, and containers crash meanwhile. For a pod that no
+source has reported yet the newest of everything is kept, as for any wanted pod
+(``PodWorkers.should_content_be_removed``).
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ if TYPE_CHECKING:
 
 
 class GarbageCollection:
-    """Owns of which pods something is being removed, and of which of them eviction waits for more to go. Has dead
-    containers and sandboxes removed, and the logs of pods that are gone. A file that cannot be touched is an operator's
-    problem: it is reported, met again in a minute, and never ends the agent."""
+    """Owns which pods have a removal under way, and for which of them eviction requested to remove more. Removes dead
+    containers and sandboxes, and the logs of removed pods. A file that cannot be removed is an operator's problem: it
+    is reported, retried in a minute, and never ends the agent."""
 
     def __init__(
         self,
@@ -78,41 +77,41 @@ class GarbageCollection:
             self.collect()
 
     async def _collect_leftovers(self) -> None:
-        """A crashing container leaves one body per restart, and a removed pod all of them; a minute of that is too
-        much."""
+        """Collect pods in which something has died, before the next pass: a crashing container leaves a dead one per
+        restart, and a removed pod all of its own, which adds up within a minute."""
         while True:
             uids = await self._leftovers.collect()
             if self._runtime_pods.has_listed:
                 self._collect_of(sorted(uids))
 
     def collect(self) -> None:
-        """One pass over everything. Containers and logs go after it, as there are places."""
+        """Make one pass over everything. Containers and logs follow concurrently, as slots become free."""
         self._collect_of(self._runtime_pods.uids_with_dead())
         self._keyed_tasks.begin("all logs", self._collect_logs)
         self._keyed_tasks.begin("dead links", self._remove_dead_links)
 
     async def collect_unused(self) -> None:
-        """Remove all that is dead, also the last containers of pods that have ended: the node is short of disk. Waits
+        """Remove everything dead, including the last containers of ended pods, because the node is short of disk. Waits
         until that is done, unless it hangs."""
         uids = self._runtime_pods.uids_with_dead()
-        self._unused.update(uids)  # not with the task, which a regular pass replaces while it waits
+        self._unused.update(uids)  # not in the task, which a regular pass replaces while it waits for a slot
         self._collect_of(uids)
         with trio.move_on_after(self._bounds.removal_hung_seconds):
             await self._keyed_tasks.all_done()
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is being removed, or is to be once there is a place."""
+        """True if a removal is under way, or waits for a slot."""
         return len(self._keyed_tasks) > 0
 
     def _collect_of(self, uids: Iterable[str]) -> None:
         for uid in uids:
-            if uid in self._workers.known:  # the ended containers of another node agent's pods are its memory of them
+            if uid in self._workers.known:  # another node agent needs the ended containers of its pods
                 self._keyed_tasks.begin(uid, partial(self._collect_listed, uid))
 
     async def _collect_listed(self, uid: str) -> None:
-        """The pod as it is when its turn comes: there may be thousands. It is over when a list has shown what became of
-        it, so that whoever is next for the pod does not remove the same again."""
+        """Collect the pod in its state when its turn comes: there may be thousands. Returns when a list has shown the
+        result, so that the next task for the pod does not remove the same again."""
         record = self._runtime_pods.pod(uid)
         if record is None:
             self._unused.discard(uid)
@@ -120,7 +119,8 @@ class GarbageCollection:
             await self._container_remover.wait_until_relisted(uid)
 
     def _may_go(self, directory: str) -> bool:
-        """Whether nobody needs the logs. To be asked again when their turn comes: a static pod may have come back."""
+        """True if the logs are no longer needed. Must be called again when their turn comes, because a static pod may
+        have come back."""
         uid = uid_of_log_directory(directory)
         return self._workers.should_content_be_removed(uid) and self._runtime_pods.pod(uid) is None
 
@@ -138,8 +138,8 @@ class GarbageCollection:
         await self._container_remover.remove_dead_links(self._runtime_pods.container_ids())
 
     async def _collect_pod_by_pod(self) -> None:
-        """One pass over every pod that something is known of, until all can be listed at once again. Logs without a
-        container wait until it is known again which containers there are."""
+        """Make one pass over all known pods, until all can be listed at once again. Logs without a container wait until
+        the containers are known again."""
         for uid in filter(self._workers.known.__contains__, await self._uids()):
             if self._runtime_pods.failing_since is None:
                 return
@@ -153,8 +153,8 @@ class GarbageCollection:
                 self._keyed_tasks.begin(uid, partial(self._collect_from, found))
 
     async def _uids(self) -> list[str]:
-        """Pods that may have left something in the runtime: those it has sandboxes of, if it can list them, those that
-        were listed when it last could, and those that have logs."""
+        """Return the pods that may have leftovers in the runtime: those with sandboxes, if it can list them, those of
+        the last list, and those with logs."""
         logs = await self._container_remover.log_directories()
         uids = {*self._runtime_pods.uids(), *map(uid_of_log_directory, logs)}
         with self._container_remover.one_list(), self._container_remover.logged_once("list the sandboxes"):
@@ -164,8 +164,8 @@ class GarbageCollection:
         return sorted(uids)
 
     async def _collect_from(self, record: PodRecord) -> bool:
-        """Whether there was something to remove. Nothing of a pod need be kept once its content is to be removed; where
-        eviction asked, once it has ended."""
+        """Collect from the pod; True if there was something. All is removed once its content must go, or, if eviction
+        requested it, once the pod has ended."""
         uid = record.uid
         may_go = self._workers.has_ended if uid in self._unused else self._workers.should_content_be_removed
         self._unused.discard(uid)

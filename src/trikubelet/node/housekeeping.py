@@ -1,16 +1,16 @@
-"""Housekeeping: every two seconds, is this node what it should be?
+"""Housekeeping: every two seconds, compares the node with its desired state and corrects it.
 
-Nothing here relies on notifications; everything is compared. Desired pods against workers, workers against sources, the
-runtime's pods and the disk's pod directories against both. So whatever was missed, by us or by an earlier process that
-was killed at any moment, is found again. Until the runtime was listed once, nothing is touched. Until every source has
-spoken, nothing is that one of them may still want: no worker ends, and no orphan. Nor do orphans, while there is a
-manifest that was invalid when the agent started: they may be that manifest's. A pod of the API server that nobody can
-read has a UID all the same, so nothing but what is left of itself is kept.
+It does not rely on notifications; everything is compared: desired pods with workers, workers with sources, the
+runtime's pods and the disk's pod directories with both. So everything that was missed, by this or an earlier process
+that was killed at any time, is found again. Until the runtime was listed once, nothing is touched. Until every source
+has reported, nothing is removed that one of them may still want: no worker and no orphan ends. Neither do orphans while
+there is a manifest that was invalid when the agent started, because they may belong to it. A pod of the API server that
+cannot be decoded still has a UID, so only its own leftovers are kept.
 
-What is certain waits for no source. A wanted pod without a worker is begun with as soon as the runtime was listed,
-whoever has not spoken: the source that is late may be the API server, and the pod what it runs in. So is one that ended
-and came back. For the same reason an earlier version of a static pod (``core.orphans``), for whose end that one waits,
-is stopped without a word of the API server, and beside any invalid manifest.
+Certain decisions wait for no source. A wanted pod without a worker is begun as soon as the runtime was listed, even if
+a source has not reported: that source may be the API server, and the pod may be what it runs in. So is a pod that ended
+and came back. For the same reason an earlier version of a static pod (``core.orphans``), whose end that one awaits, is
+stopped without a report of the API server, and despite any invalid manifest.
 
 A static pod that the node rejected is evaluated again here (``core.admission.another_try``), a few in each pass.
 """
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BEGUN_IN_ONE_STEP_MAX: Final = 16
-"""Pods that are admitted before others may run: each is evaluated beside all that the node has."""
+"""The number of pods that are admitted before other tasks may run: each is compared with all pods of the node."""
 
 
 class Housekeeping:
-    """Owns the invalid manifests for which orphans are left alone, so that each is logged once, until when a source
-    that is late keeps an earlier version of a static pod alive, and which rejected pods were evaluated again in this
+    """Owns the invalid manifests for which orphans are left alone, so that each is logged once; until when a late
+    source keeps an earlier version of a static pod alive; and which rejected pods were evaluated again in this
     round."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Housekeeping:
         self._barriers = FaultBarriers(log, "%s: a bug in killing this orphan; it keeps running")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Compare and mend until cancelled."""
+        """Compare and correct until cancelled."""
         self._patient_until = trio.current_time() + self._bounds.late_source_seconds_max
         task_status.started()
         async for _ in Every(self._bounds.housekeeping_period_seconds):
@@ -99,7 +99,7 @@ class Housekeeping:
         return self._desired.all_ready and self._runtime_pods.has_listed
 
     async def compare(self) -> None:
-        """Bring workers in line with the wanted pods and with what runs. Each half is done by what is known then."""
+        """Adjust workers to the wanted pods and to the running ones, with the facts known at each of the two steps."""
         wanted = list(self._desired)
         under_uids = self._earlier.orphans_under_uids(wanted)
         self._workers.withdraw_for(under_uids)
@@ -114,10 +114,12 @@ class Housekeeping:
         self._kill(orphans)
 
     def _stop_earlier_versions(self, under_uids: Sequence[PodRecord]) -> None:
-        """``under_uids``: the orphans under the UIDs of wanted pods, which have other names.
-        The API server may be late, for it may wait for this; only what it may have brought itself waits for it.
-        Another source may give a pod the name that a file gives, and what runs under that name may be its own. What
-        it wants has to wait its turn then, so it gets some time to say so; but a URL may never answer."""
+        """Stop earlier versions of wanted pods. ``under_uids``: the orphans under the UIDs of wanted pods with other
+        names.
+
+        The API server may be late because it waits for this; only pods that may be its own wait for it. Another source
+        may define a pod with the name of a file's pod, and the running pod of that name may be its own. Its pod must
+        then wait its turn, so it gets some time to report; but a URL may never answer."""
         late = self._desired.sources_not_ready
         if late <= {API_SOURCE} or trio.current_time() >= self._patient_until:
             earlier = earlier_versions([*self._orphans(), *under_uids], self._desired)
@@ -132,13 +134,13 @@ class Housekeeping:
             with self._barriers.of(f"Pod {record.namespace}/{record.name}"):
                 self._workers.kill_orphan(orphan_pod(record.uid, record.name, record.namespace))
                 if (pod := self._desired.get(record.uid)) is not None:
-                    self._admission.begin(pod)  # the UID's next one, after its end
+                    self._admission.begin(pod)  # the next pod of that UID, after its end
 
     async def _begin_with_new(self) -> None:
         """Begin with the wanted pods that have no worker."""
         uids = [pod.metadata.uid for pod in self._desired if pod.metadata.uid not in self._workers]
         for count, uid in enumerate(uids, 1):
-            # It may have got a worker, gone or changed while others ran.
+            # It may have got a worker, gone or changed while other tasks ran.
             pod = self._desired.get(uid)
             if pod is not None and uid not in self._workers:
                 self._admission.begin(pod)
@@ -146,14 +148,14 @@ class Housekeeping:
                 await trio.lowlevel.checkpoint()
 
     def _try_rejected_again(self) -> None:
-        """Evaluate static pods that were rejected once more, each once before any of them again."""
+        """Evaluate rejected static pods again, each once before any of them again."""
         awaiting = [pod for pod in self._desired if self._workers.awaits_another_try(pod)]
         due, self._evaluated = next_pass(awaiting, self._evaluated)
         for pod in due:
             self._admission.try_again(pod)
 
     def _may_be_wanted(self, orphans: Sequence[PodRecord]) -> bool:
-        """Whether a manifest nobody could read yet may be the one that brought these pods. Said once."""
+        """True if these pods may belong to a manifest that is invalid since the start. Logged once."""
         invalid_manifests = self._desired.invalid_manifests
         if invalid_manifests and orphans and invalid_manifests != self._left_alone:
             names = ", ".join(f"{one.namespace}/{one.name}" for one in orphans)

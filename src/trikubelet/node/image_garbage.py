@@ -1,11 +1,11 @@
-"""Image garbage collection: images that nothing uses are removed when their disk is full, or when they are old.
+"""Image garbage collection: removes unused images when their disk is full, or when they are old.
 
-    every five minutes ─► look (core.image_garbage) ─► outdated ones ─► disk above the high threshold? ─► oldest first
-    disk pressure ──► look ─► every unused one
+    every five minutes ─► observe (core.image_garbage) ─► outdated ones ─► disk above the threshold? ─► oldest first
+    disk pressure ──► observe ─► every unused one
 
-Which images are used is read from the pod cache, which has every container there is, running or not, and read again
-before each removal, which may take long: a pod may have begun with the next one meanwhile. Where a pod could not be
-inspected yet nothing is removed: one of its containers may use any image. (upstream: image_gc_manager.go)
+The used images are read from the pod cache, which has every container, running or not, and again before each removal,
+which may take long: a pod may have begun with the next one meanwhile. While a pod is not inspected yet nothing is
+removed, because one of its containers may use any image. (upstream: image_gc_manager.go)
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AGE, SPACE = "age", "space"
-"""Why an image was removed, as metrics have it."""
+"""The reasons for removing an image, for metrics."""
 _SANDBOX_IMAGE: Final = "pause"
 
 
 class ImageGarbage:
-    """Owns what is known of the node's images, and how many were ``removed``, by the reason."""
+    """Owns the known images of the node with their times, and how many were ``removed``, by reason."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class ImageGarbage:
         self.removed: Counter[str] = Counter()
 
     async def run(self, usage: NodeUsage, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Look every few minutes and remove what the rules say, until cancelled."""
+        """Check every few minutes and remove images by the rules, until cancelled."""
         task_status.started()
         async for _ in Every(self._bounds.image_garbage_period_seconds):
             with self._barriers.of("Unused images"):
@@ -109,14 +109,14 @@ class ImageGarbage:
                 self._failures = 0
 
     async def _free(self, usage: NodeUsage) -> str:
-        """Remove images until their disk is below the low threshold, if it is above the high one; a message where that
-        was not enough. Raises OSError, and ValueError where the disk's size is unknown."""
+        """Remove images until their disk is below the low threshold, if it is above the high one; return a message if
+        that was not enough. Raises OSError, and ValueError if the disk's size is unknown."""
         disk = (await usage.node()).images
         if disk is None:
-            return ""  # the runtime does not report where they are
+            return ""  # the runtime does not report their disk
         wanted = image_garbage.bytes_to_free(disk, self._rules)
         if not wanted or (self._seen and all(one.image.pinned for one in self._seen.values())):
-            return ""  # the embedded runtime has none that could be removed, whatever fills the disk
+            return ""  # the embedded runtime has no removable images, whatever fills the disk
         log.info("Images' disk is above %d %%: removing unused images of %d bytes", self._rules.high_percent, wanted)
         freed = await self._remove(image_garbage.removable(self._seen.values(), *self._now_and_age()), SPACE, wanted)
         if freed >= wanted:
@@ -130,7 +130,7 @@ class ImageGarbage:
         return trio.current_time(), self._rules.age_seconds_min
 
     async def _look(self) -> bool:
-        """Bring what is known up to date; whether anything may be removed after it. Raises RuntimeCallError."""
+        """Update the known images; True if any may be removed. Raises RuntimeCallError."""
         seconds = self._bounds.runtime_call_seconds_max
         try:
             with trio.fail_after(seconds):
@@ -146,7 +146,7 @@ class ImageGarbage:
         return True
 
     def _references(self) -> frozenset[str] | None:
-        """The names and ids of images in use; None while it is not known which those are."""
+        """Return the names and ids of images in use; None while they are unknown."""
         if not self._runtime_pods.has_listed or not self._desired.all_ready:
             return None
         found: set[str] = set()
@@ -161,15 +161,15 @@ class ImageGarbage:
         return frozenset((*found, *self._mounted()))
 
     def _mounted(self) -> Iterator[str]:
-        """The image volumes of the pods there are to be."""
+        """Yield the image volumes of the desired pods."""
         for pod in self._desired:
             for volume in pod.spec.volumes:
                 if volume.image is not None and volume.image.reference:
-                    with suppress(ValueError):  # no reference: the pod cannot have got it
+                    with suppress(ValueError):  # no reference, so it cannot have been pulled
                         yield normalized(volume.image.reference)
 
     async def _remove(self, images: Sequence[Seen], why: str, bytes_wanted: int | None = None) -> int:
-        """Remove these in turn, until so many bytes are free; how many are."""
+        """Remove these in turn, until so many bytes are free; return the number of freed bytes."""
         freed = 0
         for one in images:
             if bytes_wanted is not None and freed >= bytes_wanted:
@@ -187,7 +187,7 @@ class ImageGarbage:
             except trio.TooSlowError:
                 if self._failure_log.may_log(one.image.id):
                     log.warning("Image %s cannot be removed, will try again: the runtime does not answer", _name(one))
-                break  # each of the others would wait as long
+                break  # each of the others would take as long
             except RuntimeCallError as error:
                 if self._failure_log.may_log(one.image.id):
                     log.warning("Image %s cannot be removed, will try again: %s", _name(one), error)
@@ -200,7 +200,8 @@ class ImageGarbage:
         return freed
 
     def _failed(self, why: str) -> None:
-        """As upstream, an event is recorded from the second failure on: the first is often a runtime that restarts."""
+        """Report a failure. Like upstream, with an event from the second on: the first is often a restarting
+        runtime."""
         self._failures += 1
         log.warning("Image garbage collection failed: %s", why)
         if self._failures > 1:
@@ -208,8 +209,8 @@ class ImageGarbage:
 
 
 def _is_sandbox_image(one: Seen) -> bool:
-    """Whether it may be what sandboxes are made of. Runtimes pin that, but for containerd before 1.7; a node that
-    cannot reach its registry would start no pod without it."""
+    """True if it may be the image of sandboxes. Runtimes pin that, except containerd before 1.7; a node that cannot
+    reach its registry would start no pod without it."""
     for name in (*one.image.repo_tags, *one.image.repo_digests):
         with suppress(ValueError):
             if repository(name).rpartition("/")[2] == _SANDBOX_IMAGE:

@@ -1,19 +1,18 @@
-"""The node's lease: the heartbeat the cluster judges this node by.
+"""The node's lease: the heartbeat by which the cluster judges this node.
 
     renew ─► wait a quarter of the lease ─► renew …       failed ─► 0.2 s, 0.4 s, … 7 s ─► again
-    no lease, and no node to go with yet ─► 0.2 s, 0.4 s, … 7 s ─► look again
+    no lease, and no node object yet ─► 0.2 s, 0.4 s, … 7 s ─► check again
 
-The lease is renewed from what this task last read of it, without asking first; somebody else's write shows as a
-conflict, and the newest is read and renewed at once. It has an API of its own, so nothing else the node has to say
-delays it.
+The lease is renewed from this task's last copy, without reading it first; another writer causes a conflict, and then
+the newest version is read and renewed at once. It has its own connection to the API server, so other requests of the
+node do not delay it.
 
-A renewal is nobody else's business: a time that is not one of this agent's own after a conflict was written by another
-agent that uses the node's name, which is said as such. It is no outage, and both go on, since only a person can
-decide which of the two should end. A time before all that this agent remembers is no other agent's: an etcd that was
-restored from a backup has it.
+Only this agent renews the lease: if the time after a conflict is not one of its own, another agent uses the node's
+name, which is logged. It is no outage, and both continue, because only an operator can decide which of them to stop. A
+time before all that this agent remembers is not another agent's: it comes from an etcd that was restored from a backup.
 
-A lease without an owner would stay when its node goes, so none is made before the node's object is known, which an
-agent that may not register it waits for. One that is there is renewed, and gets its owner later.
+A lease without an owner would stay when its node is deleted, so none is created before the node's object is known. An
+agent that may not register the node waits for it. An existing lease is renewed, and gets its owner later.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ NAMESPACE: Final = "kube-node-lease"
 RENEWALS_PER_LEASE: Final = 4
 JITTER: Final = 0.04
 MICROSECOND_NS: Final = 1000
-"""The finest a lease can express."""
+"""The resolution of a lease's times."""
 FAILURES_BEFORE_RESET: Final = 3
-"""So many failures in a row and the connections are recreated: one that is half open may be the reason."""
+"""The number of failures in a row after which the connections are recreated: one may be half open."""
 RENEWALS_REMEMBERED: Final = 8
-"""Of this agent's last renewals: a lost answer leaves one on the server that it did not hear of."""
+"""The number of own renewals to remember: after a lost answer the server has one that the agent does not know of."""
 RIVAL_SILENCE_SECONDS: Final = 600.0
-"""So long nothing is said of another agent after it was said."""
+"""The time between two logs about another agent."""
 
 
 class NodeLease:
@@ -92,7 +91,7 @@ class NodeLease:
         self._rival_log = LogRateLimit(RIVAL_SILENCE_SECONDS)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep the lease young until cancelled."""
+        """Keep the lease fresh until cancelled."""
         task_status.started()
         backoff = Backoff(0.2, 7.0, jitter=JITTER, chance=self._chance)
         failures = 0
@@ -109,7 +108,7 @@ class NodeLease:
                     if failures % FAILURES_BEFORE_RESET == 0:
                         self._reset()
                 if self._conflicts == 1:
-                    continue  # what is read next shows who wrote it
+                    continue  # the next read shows its writer
                 asked_seconds = min(retry_after_seconds(error), self._period_seconds)
                 await trio.sleep(max(backoff.next_seconds(), asked_seconds))
                 continue
@@ -122,7 +121,7 @@ class NodeLease:
             await trio.sleep_until(begun + self._period_seconds * (1 + JITTER * self._chance.random()))
 
     async def _renew(self) -> bool:
-        """One renewal; whether there is a lease, or was a node to make it for. Raises ApiError."""
+        """Renew once; True if there is a lease, or was a node to create it for. Raises ApiError."""
         held = self._held or await self._find()
         if held is None and not self._node_uid():
             return False
@@ -138,7 +137,7 @@ class NodeLease:
         return True
 
     def _look_for_rival(self, found: k8s.Lease) -> None:
-        """Say, now and then, that another agent renews this lease, when what was found after a conflict shows it."""
+        """Log, at intervals, that another agent renews this lease, if the lease after a conflict shows that."""
         spec = found.spec or k8s.LeaseSpec()
         if not self._is_a_rivals(spec.renew_time) or not self._rival_log.may_log():
             return
@@ -152,7 +151,7 @@ class NodeLease:
         )
 
     def _is_a_rivals(self, renew_time: str) -> bool:
-        """Whether this agent did not write that time, now or before what it remembers."""
+        """True if this agent did not write that time, now or before the times it remembers."""
         if renew_time in ("", self._accepted, *self._sent):
             return False
         try:
@@ -168,17 +167,18 @@ class NodeLease:
         return self._answered(item)
 
     def _answered(self, item: Item) -> k8s.Lease:
-        """The lease of an answer. One older than the last shows, within a period, what others hardly notice: etcd was
-        restored from a backup, and a watch says nothing to who asks for what comes after a newer version."""
+        """Return the lease of an answer. If its version is older than the last, etcd was restored from a backup. That
+        shows here within one period, while others hardly notice: a watch reports nothing to a client that waits for
+        changes after a newer version."""
         lease = read_item(item, k8s.Lease)
         before, self._version = self._version, lease.metadata.resource_version
         if is_older(self._version, before):
-            self._conflicts = 0  # no rival wrote what is there, but this agent, long ago
+            self._conflicts = 0  # this agent wrote it long ago, not another one
             self._outage.set_back(f"lease {self._node_name} was at version {before} and is at {self._version}")
         return lease
 
     def _renewed(self, held: k8s.Lease | None) -> k8s.Lease:
-        """What to send now: a lease that has no owner yet gets the node, so that it goes when the node goes."""
+        """Return the lease to send: one without an owner gets the node, so that it is deleted with it."""
         lease = held or k8s.Lease(
             api_version=LEASES.api_version,
             kind=LEASES.kind,
@@ -200,9 +200,9 @@ class NodeLease:
         return msgspec.structs.replace(lease, metadata=metadata, spec=spec)
 
     def _next_time(self, lease: k8s.Lease) -> str:
-        """Now, but later than the last renewal whatever the clock says: the cluster counts only a later time as a
-        renewal, so a node whose clock was set back would be marked as lost though it renews. A time that nobody can
-        read is replaced; so is the last one that can be written, which has none after it."""
+        """Return the present time, but later than the last renewal, whatever the clock: the cluster only counts a later
+        time as a renewal, so a node whose clock was set back would be marked as lost although it renews. An unreadable
+        time is replaced; so is the largest possible one."""
         now_ns = self._clock.now_ns()
         try:
             found_ns = parse_rfc3339(lease.spec.renew_time if lease.spec is not None else "")

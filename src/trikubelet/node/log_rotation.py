@@ -1,16 +1,16 @@
-"""Rotating the logs of containers, so that one that writes without end does not fill the disk.
+"""Rotates the logs of containers, so that one that writes without end does not fill the disk.
 
-    every 10 s: each container that runs ─┬► its log is large, or gone ─► one of the workers' turns:
+    every 10 s: each running container ────┬► its log is large, or gone ─► wait for a slot:
     every second: those that write much,  │
     all if the disk is being filled ──────┘
-        remove what is too much ─► rename the log ─► the runtime opens a new one ─► compress, out of turn,
-                                          ▲                    │ fails              what was renamed before
+        remove the excess ─► rename the log ─► the runtime opens a new one ─► compress, outside
+                                          ▲                    │ fails              the slot, earlier parts
                                           └── rename it back ◄─┘
 
-Which containers run and where their logs are is what PLEG saw last, so a pass asks the runtime nothing. What to do with
-the files is decided in ``core.log_rotation``. A log that is gone has lost its name to a process that ended between the
-renaming and the opening, or to a person: the runtime is asked to open it. Renaming comes first and compressing last,
-so that a disk too full to compress on still has no more than its number of files.
+The running containers and the paths of their logs are PLEG's last observation, so a pass does not call the runtime.
+``core.log_rotation`` plans the changes of files. A missing log was renamed by a process that ended before the new one
+was opened, or by a user: the runtime is told to reopen it. Renaming comes first and compressing last, so that even a
+disk that is too full for compressing keeps to its number of files.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PUT_BACK_SHARE: Final = 0.2
-"""Of the time in which a rotation must settle, for renaming the log back: an agent that goes down waits for both."""
+"""The share of the time for settling a rotation that renaming the log back may take: a stopping agent waits for
+both."""
 _LOOKING: Final = "see how long the logs of containers are"
 
 
 class LogRotation:
-    """Owns the set of containers whose logs are looked after now, how large each was and which grow fast, whose parts
-    are being compressed, and which could not be rotated the last time. No other part waits for it: a log that cannot be
-    rotated is reported once, and met again at the next look. So is one that provokes a bug."""
+    """Owns which containers' logs are being rotated, the size of each log and which grow fast, whose parts are being
+    compressed, and which could not be rotated the last time. No other part waits for it: a log that cannot be rotated
+    is reported once, and retried at the next check. So is one that triggers a bug."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class LogRotation:
         rules: RotationRules,
         bounds: Bounds,
     ) -> None:
-        """``observed``: each time it is gone through, all pods as they were seen last."""
+        """``observed``: yields all pods as last observed, each time it is iterated."""
         self._runtime = runtime
         self._observed = observed
         self._logs = logs
@@ -89,7 +90,7 @@ class LogRotation:
                     await self._look(nursery, self._fast)
 
     async def _is_filling(self) -> bool:
-        """True if something fills the disk of the logs. Where it does not answer, all logs are soon looked at."""
+        """True if something fills the disk of the logs. If the disk does not answer, all logs are checked soon."""
         try:
             free = SizeAt(await self._logs.free_bytes(), trio.current_time())
         except OSError:
@@ -98,8 +99,8 @@ class LogRotation:
         return is_filling(before, free)
 
     async def _look(self, nursery: trio.Nursery, only: Collection[str] = ()) -> None:
-        """Begin with each log that is due and not begun with, of all containers or of some: as many tasks wait for
-        their turn as containers run, at most."""
+        """Begin with each log that is due and not under way, of all containers or of some: at most as many tasks wait
+        for a slot as containers run."""
         running: list[tuple[PodObservation, ContainerStatus]] = []
         for pod in self._observed:
             await trio.lowlevel.checkpoint()
@@ -124,11 +125,11 @@ class LogRotation:
         self._failed = {id_: is_logged for id_, is_logged in self._failed.items() if id_ in ids}
         if self._rules.flood_seconds:
             self._seen = {id_: seen for id_, seen in self._seen.items() if id_ in ids}
-            # A log whose rotation takes longer was not looked at now, and will be.
+            # A log whose rotation is under way was not checked now, and stays in the set.
             self._fast = fast_logs(growth, self._rules) | (self._fast & self._under_way)
 
     async def _sizes(self, of: Sequence[tuple[PodObservation, ContainerStatus]]) -> Sequence[int | OSError | None]:
-        """Of each log; of none where the disk does not answer, which is logged."""
+        """Return the size of each log; empty if the disk does not answer, which is logged."""
         with self._barriers.of("All logs"):
             try:
                 sizes = await self._logs.sizes([container.log_path for _, container in of])
@@ -144,7 +145,7 @@ class LogRotation:
         if isinstance(size, OSError):
             self._log_failure(pod, container, size)
             return False
-        return size is None or size >= self._rules.size_bytes  # 0 of a path that is empty: it has no log
+        return size is None or size >= self._rules.size_bytes  # an empty path has size 0: it has no log
 
     async def _in_turn(self, pod: PodObservation, container: ContainerStatus) -> None:
         with self._barriers.of(f"The log of {_named(pod, container)}"):
@@ -165,7 +166,7 @@ class LogRotation:
             self._under_way.discard(container.id)
 
     async def _compress(self, container: ContainerStatus, plain: Sequence[str]) -> None:
-        """Nobody waits for this, but who compresses, too: the log goes on to be rotated."""
+        """Compress these parts. Only the next compression waits for this; rotations of the log go on."""
         try:
             for part in plain:
                 self._compressing[container.id] = part
@@ -174,7 +175,7 @@ class LogRotation:
             self._compressing.pop(container.id, None)
 
     async def _keep_small(self, container: ContainerStatus) -> Sequence[str]:
-        """One container's log, as it is when its turn comes; the parts that are to be compressed then."""
+        """Rotate one container's log, in its state when its turn comes; return the parts to compress afterwards."""
         path = container.log_path
         size = await self._size(path)
         if size is None:
@@ -182,7 +183,7 @@ class LogRotation:
         if size < self._rules.size_bytes:
             return ()
         parts = await self._logs.parts(path)
-        busy = self._compressing.get(container.id, "")  # by now: the thread's unfinished file must not go
+        busy = self._compressing.get(container.id, "")  # read now, because the thread's unfinished file must stay
         gone = log_rotation.beyond_room(await self._plain(path, parts), size, self._rules)
         rotation = log_rotation.plan(parts, self._rules.files_max, self._clock.now_ns(), busy, gone)
         for part in rotation.remove:
@@ -193,20 +194,20 @@ class LogRotation:
         return rotation.compress
 
     async def _size(self, path: str) -> int | None:
-        """Raises OSError."""
+        """Return the size; None if the log is missing. Raises OSError."""
         [size] = await self._logs.sizes([path])
         if isinstance(size, OSError):
             raise size
         return size
 
     async def _plain(self, path: str, parts: Collection[str]) -> Mapping[str, int]:
-        """The parts that are not compressed, by their sizes. Raises OSError."""
+        """Return the sizes of the uncompressed parts. Raises OSError."""
         plain = [part for part in parts if log_rotation.stem(part) == part and log_rotation.is_finished(part)]
         sizes = await self._logs.sizes([f"{path}.{part}" for part in plain]) if plain else ()
         return {part: size for part, size in zip(plain, sizes, strict=True) if isinstance(size, int)}
 
     async def _reopened(self, container: ContainerStatus) -> int:
-        """The runtime writes into a file that has no name any more; how long the new one is."""
+        """Have the log reopened, because the runtime writes into a file without a name; return the new one's size."""
         await self._reopen(container)
         size = await self._size(container.log_path)
         if size is None:
@@ -215,8 +216,8 @@ class LogRotation:
         return size
 
     async def _start_over(self, container: ContainerStatus, part: str) -> None:
-        """Rename the log and have a new one opened; or leave all as it was. Where a disk that hangs renames it in the
-        end, the next look finds it gone and has a new one opened."""
+        """Rename the log and have a new one opened; or leave all as it was. If a disk that hangs renames it later, the
+        next check finds it missing and has a new one opened."""
         await self._logs.set_aside(container.log_path, part)
         try:
             await self._reopen(container)
@@ -225,7 +226,7 @@ class LogRotation:
             raise
 
     async def _put_back(self, path: str, part: str) -> None:
-        """Whoever is cancelled does this, too, in what is left of the time to settle."""
+        """Rename the part back, also when cancelled, in the rest of the time for settling."""
         try:
             with trio.fail_after(self._bounds.settle_seconds_max * PUT_BACK_SHARE, shield=True):
                 await self._logs.put_back(path, part)
@@ -237,10 +238,10 @@ class LogRotation:
             await self._runtime.reopen_log(container.id)
 
     def _log_failure(self, pod: PodObservation, container: ContainerStatus, error: Exception) -> None:
-        """Once, until it works. What the runtime says is reported when it says it a second time: a container that has
-        just ended cannot have a new log, and PLEG will have noticed by then."""
+        """Log a failure once, until it works. A runtime's error is reported when it occurs a second time: a container
+        that has just ended cannot have a new log, and PLEG will have noticed its end by then."""
         is_new = False
-        if not isinstance(error, RuntimeUnavailable):  # which is logged elsewhere
+        if not isinstance(error, RuntimeUnavailable):  # that is logged elsewhere
             before = self._failed.get(container.id)
             is_new = not before and (before is not None or isinstance(error, OSError))
             self._failed[container.id] = is_new or bool(before)

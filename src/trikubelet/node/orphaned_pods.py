@@ -1,21 +1,21 @@
-"""Removing what pods that are gone left on the disk and in the kernel: every pod's directory, and of some more.
+"""Removes the leftovers of gone pods on the disk and in the kernel: every pod's directory, and more for some pods.
 
-    pass ─► who left something that nobody needs ─► one of a few places ─┬─► is down ────────┬─► directory ─► removed
+    pass ─► pods whose leftovers may be removed ─► one of a few slots ─┬─► is down ────────┬─► directory ─► removed
                                                                          └─► volumes, cgroup ┘       │
                                                                                 └────────────────────┴► logged; the next
-                                                                                                  pass meets it again
+                                                                                                  pass retries
 
-Volumes and cgroup are taken down by the pod's worker, as the last it does. They are met here only where no worker of
-this agent did so (the pod ended under an earlier one, or never began under this), or where something came back. The
-directory goes here for all, when nobody desires the pod any more: by then its worker may have been done for long, and
-has no task (docs/decisions/0038).
+The pod's worker takes down volumes and cgroup at its end. That is done here only if no worker of this agent did it (the
+pod ended under an earlier one, or never began under this), or if something came back. The directory is always removed
+here, when the pod is no longer desired: by then its worker may long have finished, and has no task
+(docs/decisions/0038).
 
-Whoever is met here has no worker that still has something to do. So nobody else takes it down beside us, and it gets
-the time that its worker would have given it: a driver that needs three seconds to give a volume back has them. Passes
-come with housekeeping's comparisons, which do not wait for the disk that says what is there: while it does not answer
-there is no pass. Nor does a pass wait for what it begins. A removal under way is given up when a pass
-finds that the pod has come back, as a static one may: what is there then is the new instance's. A thread that unmounts
-or removes by then goes on, and the new instance gets no directory and no volumes until it has ended.
+A pod that is cleaned up here has no worker with work left. So no other task takes it down concurrently, and it gets the
+time that its worker would have: a driver that needs three seconds for a volume has them. Passes come with
+housekeeping's comparisons, but listing the leftovers is asynchronous: while the disk does not answer there is no pass.
+A pass does not wait for the removals it begins. A removal under way is cancelled when a pass finds that the pod has
+come back, as a static one may: then the rest belongs to the new instance. A thread that is unmounting or removing goes
+on, and the new instance gets no directory and no volumes until it has ended.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ log = logging.getLogger(__name__)
 
 _LOOKING: Final = "look for what pods left behind"
 _KINDS: Final = (VolumeFailed, CgroupFailed, StillMounted, OSError, trio.TooSlowError, Exception)
-"""What stands in the way of a removal; the last is a bug."""
+"""The expected obstacles to a removal; the last is a bug."""
 
 
 class OrphanedPodCleanup:
-    """Owns which orphaned pods are being cleaned up and which could not be when that was last tried, the complaints
-    about them, and how many were ``removed`` between the last two passes."""
+    """Owns which orphaned pods are being cleaned up and which failed the last time, the reports about them, and how
+    many were ``removed`` between the last two passes."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class OrphanedPodCleanup:
         self.removed = 0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Remove what passes find, until cancelled. Started: ``clean_up`` may be called."""
+        """Remove what passes find, until cancelled. Started when ``clean_up`` may be called."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._keyed_tasks.run)
             task_status.started()
@@ -85,8 +85,8 @@ class OrphanedPodCleanup:
                 await self._pass()
 
     def clean_up(self) -> None:
-        """Have what is there and nobody needs removed, as soon as it is known what is there. Only once it is known what
-        is wanted and what runs. Never blocks: what is asked for during a pass is one more."""
+        """Request a pass that removes unneeded leftovers. Must only be called once the wanted and the running pods are
+        known. Never blocks: a request during a pass adds one more."""
         self._due.put(None)
 
     async def _pass(self) -> None:
@@ -99,7 +99,7 @@ class OrphanedPodCleanup:
             return
         self._failure_log.works_again(_LOOKING)
         self.removed, self._removed_since = self._removed_since, 0
-        self._tear_down.keep(directories - cgroups)  # a cgroup that was removed is here again
+        self._tear_down.keep(directories - cgroups)  # a cgroup listed here means that it is back
         gone = {uid for uid in directories | cgroups if self._may_go(uid)}
         self._stuck &= gone
         for uid, removal in self._under_way.items():
@@ -111,14 +111,14 @@ class OrphanedPodCleanup:
 
     @property
     def stuck(self) -> int:
-        """How many orphaned pods were there at the last pass and could not be cleaned up when that was last tried."""
+        """The number of orphaned pods at the last pass whose last cleanup failed."""
         return len(self._stuck)
 
     def _may_go(self, uid: str) -> bool:
-        """Whether nobody needs what is left of the pod. To be asked after each checkpoint: a static pod may come back
-        under its UID meanwhile, and its directory and cgroup are the new instance's."""
+        """True if the pod's leftovers are not needed. Must be called after each checkpoint, because a static pod may
+        come back under its UID meanwhile, and its directory and cgroup are the new instance's."""
         if self._workers.is_at_work(uid):
-            return False  # what the pod held is its worker's to take down: two at once would ask its drivers twice
+            return False  # its worker takes it down: two at once would call its drivers twice
         return not self._runtime_pods.is_running(uid) and self._workers.should_content_be_removed(uid)
 
     async def _remove(self, uid: str) -> None:
@@ -157,5 +157,5 @@ class OrphanedPodCleanup:
 
 
 def _what(uid: str, kind: type[Exception]) -> str:
-    """The name of a complaint: what stands in the way is worth another, how it says so is not."""
+    """Return the key of a report: another kind of obstacle is reported again, another message is not."""
     return f"{uid} {kind.__name__}"

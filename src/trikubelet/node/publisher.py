@@ -1,17 +1,17 @@
-"""The node's object in the cluster: registered, reported, and registered again when somebody deleted it.
+"""The node's object in the cluster: registers it, reports its status, and registers it again if it was deleted.
 
-    every 10 s, or woken ─► report ─► not registered: create it, or take up the one that is there
+    every 10 s, or woken ─► report ─► not registered: create it, or adopt an existing one
                                  │    (a node that has no address yet is not created)
                                  └──► registered: build the status; changed, or 5 minutes old ─► PATCH its status
 
-A wake-up (the runtime became ready, say) is not made to wait for a tick, but for the pause after a failure. What the
-server last answered, or the informer last saw, is the base of the next patch, whichever is newer; conditions keep the
-transition times of an earlier agent, so a restart of the agent shows in none of them.
+A wake-up (for example when the runtime became ready) does not wait for the next tick, but for the pause after a
+failure. The base of the next patch is the server's last answer or the informer's last object, whichever is newer;
+conditions keep the transition times of an earlier agent, so they do not show a restart of the agent.
 
-An etcd that was restored from a backup counts its versions on from those of the backup. So an older one is believed
-where it shows that: in a list of the informer that is older than the one before, and in an answer, to a write or to who
-asked for the newest, that is older than what was known when the request was sent. Else the node's labels and taints, by
-which pods are admitted, would stay what they were until the versions have passed the old ones.
+An etcd that was restored from a backup counts its versions from there. So an older version is accepted where it proves
+that: in a list of the informer that is older than the last one, and in an answer, to a write or to a read of the newest
+version, that is older than the version known when the request was sent. Otherwise the node's labels and taints, by
+which pods are admitted, would be outdated until the versions have passed the old ones.
 """
 
 from __future__ import annotations
@@ -52,13 +52,12 @@ DOING: Final = "publishing the node's status"
 JITTER: Final = 0.04
 REQUEST_SECONDS_MAX: Final = 10.0
 FAILURES_BEFORE_RESET: Final = 5
-"""As upstream's tries of one node status; then the connections are recreated, unless they bring answers."""
+"""As many as upstream's tries of one node status; then the connections are recreated, unless they bring answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often the status is computed, how old the published one may become, and whether a missing node is
-    registered."""
+    """How often the status is computed, how old the published one may become, and if a missing node is registered."""
 
     compute_seconds: float = 10.0
     report_seconds: float = 300.0
@@ -67,14 +66,14 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class _Published:
-    """The status that was published last, and what the server made of it."""
+    """The last published status, and the server's answer to it."""
 
     said: k8s.NodeStatus
     answered: k8s.NodeStatus
 
 
 class NodePublisher:
-    """Owns what was last published of this node. The one writer of what was received of it."""
+    """Owns the last published state of this node. The only writer of its received object."""
 
     def __init__(
         self,
@@ -91,7 +90,7 @@ class NodePublisher:
         reset: Callable[[], None],
         chance: random.Random,
     ) -> None:
-        """``this_node``: what events are about; ``node``: where its object is kept; ``reset`` closes the API's
+        """``this_node``: the subject of events; ``node``: the store of its object; ``reset`` closes the API's
         connections."""
         self._api = api
         self._identity = identity
@@ -119,21 +118,22 @@ class NodePublisher:
         backoff = Backoff(0.1, 7.0, jitter=JITTER, chance=self._chance)
         failures = 0
         while True:
-            report = await self._report()  # has bounds of its own: a runtime that hangs is no server that is away
+            # outside the limit: a runtime that hangs does not mean that the server is away
+            report = await self._report()
             try:
                 with trio.fail_after(REQUEST_SECONDS_MAX):
                     was_asked = await self._publish(report)
             except (ApiError, trio.TooSlowError) as error:
                 may_pass = self._outcomes.failed(error)
                 if isinstance(error, AnsweredFailure):
-                    failures = 0  # a connection that brings answers is sound, and the lease's would go with it
+                    failures = 0  # a connection that brings answers works, and the lease's would be closed with it
                 elif may_pass:
                     failures += 1
                     if failures % FAILURES_BEFORE_RESET == 0:
                         self._reset()
                 await trio.sleep(max(backoff.next_seconds(), retry_after_seconds(error)))
-                continue  # a wake-up meanwhile is not to cut a pause that the server needs
-            if was_asked:  # else nobody knows how the server is
+                continue  # a wake-up meanwhile must not shorten a pause that the server needs
+            if was_asked:  # else the server's state is unknown
                 failures = 0
                 backoff.reset()
                 self._outcomes.worked()
@@ -141,12 +141,12 @@ class NodePublisher:
                 await self._wakeups.take()
 
     def wake(self) -> None:
-        """Something in the status has changed. Never blocks."""
+        """Notice that something in the status has changed. Never blocks."""
         self._wakeups.put(None)
 
     def seen(self, node: k8s.Node | None, *, is_set_back: bool = False) -> None:
-        """The informer's word on the node; None when it is not there. ``is_set_back``: it counts even if it is older
-        than what is known."""
+        """Take the informer's node; None if it does not exist. ``is_set_back``: it counts even if it is older than the
+        known one."""
         self._node.watched = node
         looked_up = self._node.looked_up
         if looked_up and (node is None or is_set_back or not _is_older(node, looked_up)):
@@ -160,15 +160,16 @@ class NodePublisher:
             self._know(node, is_set_back=is_set_back)
 
     def found(self, node: k8s.Node, before: k8s.Node | None) -> None:
-        """The newest node as somebody else got it from the server, who knew ``before`` when that was asked for."""
+        """Take the newest node as another component read it; ``before``: the node that was known when it was
+        requested."""
         if self._node.received is not None:
             self._answered(node, before)
         elif self._is_to_count(node, before, self._node.looked_up or self._node.watched):
-            self._node.looked_up = node  # until it is taken up, which a server that refuses may put off for long
+            self._node.looked_up = node  # until it is adopted, which a server that rejects requests may delay for long
 
     @property
     def node(self) -> k8s.Node | None:
-        """The node as the cluster has it, or None while it is not registered."""
+        """The node as the cluster has it; None while it is not registered."""
         return self._node.received
 
     def uid(self) -> str:
@@ -176,7 +177,7 @@ class NodePublisher:
         return self._node.received.metadata.uid if self._node.received else ""
 
     async def _publish(self, report: NodeReport) -> bool:
-        """Write the status, where it changed; whether the server was asked for anything. Raises ApiError."""
+        """Write the status if it changed; True if the server was called. Raises ApiError."""
         was_known = self._node.received is not None
         known = self._node.received or await self._take_up(report)
         if known is None:
@@ -185,7 +186,8 @@ class NodePublisher:
         before = known.status or k8s.NodeStatus()
         after = build(report, before, rfc3339(self._clock.now_ns()))
         now = trio.current_time()
-        # An informer that never saw this node cannot see it go either: until it has, the server is asked each time.
+        # An informer that never saw this node cannot see its deletion either: until it has, the server is called each
+        # time.
         is_watched = self._node.watched is not None and self._node.watched.metadata.uid == known.metadata.uid
         if is_watched and not self._is_changed(before, after) and now - self._published_at < self._pace.report_seconds:
             return not was_known
@@ -194,12 +196,12 @@ class NodePublisher:
                 NODES, known.metadata.name, status_patch(before, after), kind=PatchKind.STRATEGIC, subresource="status"
             )
         except ObjectMissing:
-            self._node.received = None  # it is looked for, or made, in the next pass, which is soon but never at once
+            self._node.received = None  # the next pass finds or creates it, which is soon but never at once
             raise
         answered = _decode(item)
         self._note_published(after, answered)
         self._answered(answered, known)
-        # Recorded with the status that shows it: an agent that ends before that records it after its next start.
+        # Recorded after the status that shows it: an agent that ends before that records it after its next start.
         if (boot_id := rebooted(before, after)) is not None:
             message = f"Node {self._identity.name} has been rebooted, boot id: {boot_id}"
             self._events.record(self._this_node, "Warning", "Rebooted", message)
@@ -212,8 +214,7 @@ class NodePublisher:
             self._events.record(self._this_node, "Normal", reason, message)
 
     def _look_whether_schedulable(self, node: k8s.Node) -> None:
-        """Somebody cordoned the node, or uncordoned it; one that was cordoned before this agent began is reported,
-        too."""
+        """Report that the node was cordoned or uncordoned; also one that was cordoned before this agent began."""
         is_unschedulable = node.spec is not None and bool(node.spec.unschedulable)
         if is_unschedulable != self._was_unschedulable:
             self._was_unschedulable = is_unschedulable
@@ -224,21 +225,21 @@ class NodePublisher:
         self._published = _Published(said, answer.status or k8s.NodeStatus())
 
     def _is_changed(self, before: k8s.NodeStatus, after: k8s.NodeStatus) -> bool:
-        """Whether it has to be published: what we would say, or what the server has, is not as it was last time.
-        The two may well differ from each other: a server fills fields in, and drops those whose feature is off, and
-        would be sent them again at every look."""
+        """True if it must be published: the agent's status, or the server's, differs from the last time. The two may
+        differ from each other: a server fills in fields, and drops those whose feature is off, which would be sent
+        again each time."""
         if self._published is None:
             return differs(before, after)
         return differs(self._published.said, after) or differs(self._published.answered, before)
 
     def _answered(self, node: k8s.Node, before: k8s.Node | None) -> None:
-        """What the server answered to who knew ``before`` when it was asked."""
+        """Take the server's answer; ``before``: the node that was known at the request."""
         if self._is_to_count(node, before, self._node.received):
             self._node.received = node
 
     def _is_to_count(self, answer: k8s.Node, before: k8s.Node | None, held: k8s.Node | None) -> bool:
-        """Whether an answer says more than what is held by now: it is newer, or of a server that was set back, while
-        that is from before."""
+        """True if an answer is newer than the held one: by its version, or because the server was set back and the held
+        one is from before."""
         if before is None or not _is_older(answer, before):
             return held is None or not _is_older(answer, held)
         was, is_now = before.metadata.resource_version, answer.metadata.resource_version
@@ -246,21 +247,21 @@ class NodePublisher:
         return held is None or not _is_older(held, before) or not _is_older(answer, held)
 
     def _know(self, node: k8s.Node, *, is_set_back: bool = False) -> None:
-        """The newer one counts: an answer may come after the informer's change of later, and the other way
+        """Take the node if it is newer: an answer may come after the informer's later change, and the other way
         round."""
         held = self._node.received
         if held is None or is_set_back or not _is_older(node, held):
             self._node.received = node
 
     async def _take_up(self, report: NodeReport) -> k8s.Node | None:
-        """The node object, made if it is not there and may be; None where it is not and may not."""
+        """Return the node object, created if it is missing and may be; None if it is missing and may not."""
         try:
             there = _decode(await self._api.get(NODES, self._identity.name))
         except ObjectMissing:
             if not self._pace.registers:
                 self._say_missing()
                 return None
-            if report.awaits_address:  # of which ``NodeAddresses`` complains
+            if report.awaits_address:  # ``NodeAddresses`` logs that
                 return None
             return await self._register(report)
         if self._pace.registers and (patch := reconciliation(self._identity, there)) is not None:
@@ -279,7 +280,7 @@ class NodePublisher:
 
     async def _register(self, report: NodeReport) -> k8s.Node:
         status = build(report, k8s.NodeStatus(), rfc3339(self._clock.now_ns()))
-        # Where somebody was faster the next pass takes up what is there.
+        # If another client was faster, the next pass adopts its node.
         item = await self._api.create(NODES, new_node(self._identity, status))
         log.info("Node %s is registered", self._identity.name)
         node = _decode(item)
@@ -292,14 +293,14 @@ class NodePublisher:
     def _taken_up(self, node: k8s.Node) -> k8s.Node:
         self._node.received, self._node.looked_up = node, None
         if self._node.watched is not None and self._node.watched.metadata.uid == node.metadata.uid:
-            self._know(self._node.watched)  # which may have become newer while the answer was on its way
+            self._know(self._node.watched)  # it may have become newer while the answer was on its way
         self._missing_said = False
         self.registered.set()
         return self._node.received
 
 
 def _is_older(node: k8s.Node, than: k8s.Node) -> bool:
-    """Whether it is an earlier version of the same object."""
+    """True if it is an earlier version of the same object."""
     is_same = node.metadata.uid == than.metadata.uid
     return is_same and is_older(node.metadata.resource_version, than.metadata.resource_version)
 

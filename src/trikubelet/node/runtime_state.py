@@ -1,9 +1,9 @@
-"""How the container runtime is, remembered for those who must not start anything without it: asked every five seconds,
-and twice a second while it is not ready, so that a node is ready as soon as its runtime is.
+"""The state of the container runtime, for all parts that depend on it: polled every five seconds, and twice a second
+while it is not ready, so that a node is ready as soon as its runtime is.
 
-``RuntimeReady`` false, or no answer for half a minute, makes the runtime down. ``NetworkReady`` false lets only
-host-network pods start. A change is logged once; that its lists do not fit in one message any more is an event of the
-node besides.
+``RuntimeReady`` false, or no answer for half a minute, means that the runtime is down. ``NetworkReady`` false lets only
+host-network pods start. A change is logged once; lists that no longer fit in one message are also reported as an event
+of the node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class RuntimeState:
-    """Owns what the runtime last said of itself. ``changed``: it became well or not ready."""
+    """Owns the runtime's last report on itself. ``changed``: it became healthy or not ready."""
 
     def __init__(self, runtime: Runtime, events: Events, node: ObjectRef, bounds: Bounds) -> None:
         self._runtime = runtime
@@ -39,7 +39,7 @@ class RuntimeState:
         self.changed: Final[Listeners[()]] = Listeners("a runtime that is well or not ready by now")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Ask until cancelled. Started: asked once, whatever the answer."""
+        """Poll until cancelled. Started after the first poll, whatever the answer."""
         await self._ask()
         task_status.started()
         while True:
@@ -83,7 +83,7 @@ class RuntimeState:
 
     @property
     def name(self) -> str:
-        """What the runtime calls itself: the scheme of container ids in statuses."""
+        """The runtime's own name: the scheme of container ids in statuses."""
         return self._info.name if self._info else "unknown"
 
     @property
@@ -92,19 +92,19 @@ class RuntimeState:
         return self._info
 
     def supports_recursive_read_only(self, handler: str) -> bool:
-        """Whether pods of that runtime handler can have mounts that are read-only with all that is mounted in them."""
+        """True if pods of that runtime handler can have recursively read-only mounts."""
         return any(one.recursive_read_only_mounts for one in self._handlers(handler))
 
     def supports_user_namespaces(self, handler: str) -> bool:
-        """Whether pods of that runtime handler can have users of their own, which are others of the node's."""
+        """True if pods of that runtime handler can have a user namespace of their own."""
         return any(one.user_namespaces for one in self._handlers(handler))
 
     def _handlers(self, name: str) -> list[RuntimeHandler]:
         return [one for one in self._info.handlers if one.name == name] if self._info else []
 
     def supports_strict_groups(self) -> bool | None:
-        """Whether the runtime can give a process no groups but its pod's; None until it has spoken. One that has, and
-        did not say so, cannot."""
+        """True if the runtime can limit a process's groups to its pod's; None until it has reported. An unset field
+        means that it cannot."""
         return None if self._info is None else bool(self._info.supplemental_groups_policy)
 
     @property
@@ -112,7 +112,7 @@ class RuntimeState:
         return self.unhealthy() is None and self.network_problem() is None
 
     def unhealthy(self) -> str | None:
-        """Why the runtime counts as down, or None."""
+        """Return why the runtime counts as down; None if it does not."""
         if self._answered_at is None:
             return f"container runtime is down: {self._problem}"
         age = trio.current_time() - self._answered_at
@@ -125,7 +125,8 @@ class RuntimeState:
         return self._info is not None and _problem(self._info, "RuntimeReady") is not None
 
     def network_problem(self) -> str | None:
-        """Why the runtime's network is not ready, or None. Unknown counts as ready: the runtime will say."""
+        """Return why the runtime's network is not ready; None if it is. Unknown counts as ready: the runtime will
+        report."""
         return _problem(self._info, "NetworkReady") if self._info else None
 
 

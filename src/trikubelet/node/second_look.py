@@ -1,11 +1,11 @@
-"""A second look at the node's object, before a pod is rejected for good because of the node's labels.
+"""Reads the node's object once more before a pod is permanently rejected because of the node's labels.
 
-    admission would reject a pod ─► awaits(uid): True ─► one GET, whoever else waits ─► the publisher has the object
-    housekeeping asks admission again ─► still ─► awaits(uid): False ─► the pod is rejected
+    admission would reject a pod ─► awaits(uid): True ─► one GET for all that wait ─► the publisher has the object
+    housekeeping tries admission again ─► same ─► awaits(uid): False ─► the pod is rejected
 
-A label and a pod bound for it come by two watches, and the pod's may be first. Upstream asks for the node and evaluates
-the pod again, within its sync loop (kubernetes#134445); here only the pod waits, and not for long where the server does
-not answer.
+A label and a pod bound because of it come by two watches, and the pod may come first. Upstream reads the node and
+evaluates the pod again, within its sync loop (kubernetes#134445); here only the pod waits, and not for long if the
+server does not answer.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WAIT_SECONDS_MAX: Final = 10.0
-"""Of one pod, and of one GET: then what is known counts."""
+"""The limit for one pod, and for one GET; then the known object counts."""
 KEPT_SECONDS_MAX: Final = 60.0
-"""A pod that was not asked for again within this has gone, or was admitted meanwhile."""
+"""A pod that was not evaluated again within this time has gone, or was admitted meanwhile."""
 
 
 class SecondLook:
-    """Owns which pods wait for a look at the node's object, and since when."""
+    """Owns which pods wait for a read of the node's object, and since when."""
 
     def __init__(
         self, api: Api, node_name: str, node: NodeObject, found: Callable[[k8s.Node, k8s.Node | None], None]
     ) -> None:
-        """``found`` is called with the object of each look, and what was known of it when it was asked for."""
+        """``found`` is called with the object of each read, and the one known when it was requested."""
         self._api = api
         self._node_name = node_name
         self._node = node
@@ -51,8 +51,8 @@ class SecondLook:
         self._wanted: Slot[None] = Slot()
 
     def awaits(self, uid: str) -> bool:
-        """Whether the node's object is to be seen once more before the pod is rejected by it; it is then asked for.
-        Never blocks."""
+        """True if the node's object must be read once more before it leads to the pod's rejection; the read is
+        requested. Never blocks."""
         now = trio.current_time()
         self._forget(now)
         since = self._waiting.setdefault(uid, now)
@@ -63,17 +63,17 @@ class SecondLook:
         return True
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Look when somebody waits for it, until cancelled."""
+        """Read when a pod waits for it, until cancelled."""
         task_status.started()
         while True:
             await self._wanted.take()
             begun = trio.current_time()
             with trio.move_on_after(WAIT_SECONDS_MAX):
                 if await self._look():
-                    self._looked_at = begun  # what was asked for later may be newer than the answer
+                    self._looked_at = begun  # a later request may need a newer answer
 
     async def _look(self) -> bool:
-        """Whether the server said how the node is. Where it did not, whoever still waits asks again."""
+        """Read the object; True if the server answered. Otherwise the waiting pods request another read."""
         before = self._node.newest
         try:
             self._found(read_item(await self._api.get(NODES, self._node_name), k8s.Node), before)

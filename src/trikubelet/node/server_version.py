@@ -3,7 +3,7 @@
     joined ─► GET /version ─► known, and again every 10 minutes: an upgrade of the control plane shows in the node
                  └─► no answer: again with exponential backoff, and what was known before stays known
 
-A server that does not show its version, by its access rules or because it has none, is left alone until the next look.
+A server that does not show its version, by its access rules or because it has none, is polled again later.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIRST_SECONDS_MAX: Final = 3.0
 
 
 class ServerVersion:
-    """Owns the version that the API server last stated; ``known`` is "" until then. ``changed`` notifies of another."""
+    """Owns the API server's last stated version; ``known`` is "" until then. ``changed`` notifies of another."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -43,7 +43,7 @@ class ServerVersion:
     async def run(
         self, ask: Callable[[], Awaitable[str]], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Ask for it until cancelled."""
+        """Poll until cancelled."""
         task_status.started()
         backoff = Backoff(1.0, LOOK_SECONDS, jitter=JITTER, chance=self._chance)
         while True:
@@ -54,12 +54,12 @@ class ServerVersion:
                 await trio.sleep(backoff.next_seconds())
 
     async def first(self) -> None:
-        """Wait until the server was asked once, whatever it answered, or for ``FIRST_SECONDS_MAX``."""
+        """Wait for the server's first answer of any kind, or for ``FIRST_SECONDS_MAX``."""
         with trio.move_on_after(FIRST_SECONDS_MAX):
             await self._asked.wait()
 
     async def _look(self, ask: Callable[[], Awaitable[str]]) -> bool:
-        """Ask once. Returns whether the server stated its version."""
+        """Request it once. Returns True if the server stated its version."""
         try:
             with trio.fail_after(ANSWER_SECONDS_MAX):
                 version = await ask()

@@ -4,7 +4,7 @@
                    ▲     └─────► refused (the pods use more): FailedNodeAllocatableEnforcement, once more after a minute
                    └───────────────────────┘
 
-Until the kernel takes a lower limit, eviction brings the usage of the pods down (upstream:
+Until the kernel accepts a lower limit, eviction brings the usage of the pods down (upstream:
 enforceNodeAllocatableCgroups).
 """
 
@@ -39,7 +39,7 @@ class SharedCgroup:
         self._is_limited = trio.Event()
 
     async def run(self) -> None:
-        """Limit the cgroup. Ends once the kernel has taken the limits, or if pods have no cgroups of their own."""
+        """Limit the cgroup. Ends once the kernel has accepted the limits, or if pods have no cgroups of their own."""
         while True:
             try:
                 if await self._cgroups.limit_all():
@@ -51,8 +51,8 @@ class SharedCgroup:
             await trio.sleep(RETRY_SECONDS)
 
     async def report(self) -> None:
-        """Record the version of cgroups if it is an old one, and the limits once they hold. Called when there is a
-        cluster to hear of it: events from before are not sent."""
+        """Record the version of cgroups if it is an old one, and the limits once they hold. Called once there is a
+        cluster, because earlier events are not sent."""
         if self._version == 1:
             self._events.record(self._node, "Warning", "CgroupV1", CGROUP_V1)
         await self._is_limited.wait()

@@ -3,17 +3,17 @@
     the machine goes down ─► NotReady, no pod is admitted ─► the groups, lowest priority first ─► the delay is ended
                                      each: its pods end ─► all over, with their volumes, or the group's time is
 
-A delay is asked for as soon as there is a session with who shuts the machine down, and kept while that is away: it is
-another's only when the new session has given one. What was announced while there was no session is asked for.
+The agent requests a delay as soon as there is a session with logind, and keeps it while the session is interrupted: it
+is replaced only when the new session has granted one. Announcements that were missed without a session are queried.
 
 The containers and sandboxes of the pods stay (``core.lifecycle``): after the boot the agent continues from them, as
-after any other end. A static pod that may run again is started with its restart count, one that ended for good is not
-started.
+after any other end. A static pod that may run again is started with its restart count; one that ended permanently is
+not started.
 
-A shutdown that is called off brings no pod back: they have failed, and their controllers make others. Static pods have
-no controller: they continue at the next start of the agent, or begin anew when their manifest changes. Neither the
-delay nor the pods wait for the disk: what is read and written there (``node.shutdown_record``, the machine's settings)
-comes beside them or after.
+A cancelled shutdown brings no pod back: they have failed, and their controllers make others. Static pods have no
+controller: they continue at the next start of the agent, or begin anew when their manifest changes. Neither the delay
+nor the pods wait for the disk: reads and writes (``node.shutdown_record``, the machine's settings) are concurrent or
+come later.
 (upstream: nodeshutdown_manager_linux.go)
 """
 
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS, RETRY_SECONDS_MAX = 1.0, 30.0
-"""Between sessions (upstream: 1 s, for ever)."""
+"""The pause between sessions (upstream: 1 s, always)."""
 LOOK_SECONDS: Final = 1.0
-"""While a group ends it is looked for pods that came meanwhile, so often at least."""
+"""While a group ends, the period of the check for pods that came meanwhile."""
 
 
 class NodeShutdown:
-    """Owns whether the machine ``is_shutting_down``, and the delay that was asked for. ``changed``: it goes down, or
-    does not after all. Without ``groups`` nothing is asked for."""
+    """Owns the state ``is_shutting_down`` of the machine, and the requested delay. ``changed``: a shutdown begins, or
+    is cancelled. Without ``groups`` no delay is requested."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class NodeShutdown:
 
     @property
     def times(self) -> ShutdownTimes:
-        """Of the last shutdown."""
+        """The times of the last shutdown."""
         return self._record.times
 
     async def run(
@@ -116,15 +116,15 @@ class NodeShutdown:
 
     async def _attend(self, session: ShutdownSession) -> None:
         await self._announced(session, await session.is_shutting_down())
-        await self._allow_delay(session)  # the delay comes first: this writes to a disk, and is heeded later as well
+        await self._allow_delay(session)  # after the delay, because this writes to a disk and can take effect later
         self._outage.worked()
         self._retries.reset()
         while True:
             await self._announced(session, await session.next())
 
     async def _allow_delay(self, session: ShutdownSession) -> None:
-        """The machine waits no longer than its own settings say, however long somebody needs. Where these cannot be
-        raised, pods have the time there is."""
+        """Raise the machine's own limit for delays, which bounds every request. If that fails, pods have the time of
+        the limit."""
         wanted, why = node_shutdown.delay_seconds(self.groups), ""
         if (allowed := await session.delay_seconds()) >= wanted:
             return
@@ -159,7 +159,7 @@ class NodeShutdown:
             self._keep_delay(await session.inhibit())
 
     def _keep_delay(self, end: Callable[[], None] | None) -> None:
-        """Instead of the one there was, which ends."""
+        """Replace the present delay, which is released."""
         before, self._end_delay = self._end_delay, end
         if before is not None:
             before()
@@ -175,7 +175,7 @@ class NodeShutdown:
             self._record.set(ShutdownTimes(began, rfc3339(self._clock.now_ns())))
             await self._record.settle()
         finally:
-            self._keep_delay(None)  # the machine waits for nobody else
+            self._keep_delay(None)  # the machine has nothing more to wait for here
 
     async def _end_group(self, place: int, group: ShutdownGroup) -> None:
         left = self._ask_to_end(place, group)
@@ -188,7 +188,7 @@ class NodeShutdown:
             log.warning("Pods of priority %d and above are not over after %d s", group.priority, group.seconds)
 
     def _ask_to_end(self, place: int, group: ShutdownGroup) -> int:
-        """Have the group's pods end that do not yet; how many are not over."""
+        """Request the end of the group's remaining pods; return how many are not over."""
         left = 0
         for worker in self._workers:
             if isinstance(worker.state, Finished) or node_shutdown.group_of(worker.pod, self.groups) != place:

@@ -1,10 +1,10 @@
-"""The record of the last shutdown, kept beside the ending of the pods: a disk that hangs costs them none of their time.
+"""The record of the last shutdown, written while the pods end: a disk that hangs costs them none of their time.
 
     the agent starts ─► read, while the delay is asked for
     a shutdown begins, ends ─► its times are known at once ─► written by one task, one after another; the newest count
 
-Nobody waits for the disk but that task, which does so as long as it takes, and ``settle``, which does not for long: the
-machine goes down, and its pods are over.
+Only that task waits for the disk, as long as it takes, and ``settle``, for a limited time: the machine shuts down, and
+its pods are over.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SETTLE_SECONDS_MAX: Final = 2.0
-"""So long the machine waits for its disk when all pods are over. A flush takes longer only where the disk is ill."""
+"""How long the machine waits for its disk when all pods are over. A flush takes longer only on a faulty disk."""
 
 
 class ShutdownRecord:
-    """Owns the ``times`` of the last shutdown, and which of them the disk was not given yet."""
+    """Owns the ``times`` of the last shutdown, and which of them are not yet on disk."""
 
     def __init__(self) -> None:
         self.times = ShutdownTimes()
@@ -36,9 +36,9 @@ class ShutdownRecord:
         self._written = trio.Event()
 
     async def run(self, records: ShutdownRecords) -> None:
-        """Read what was kept, and write what is set, until cancelled."""
+        """Read the kept record, and write new ones, until cancelled."""
         found = await records.read()
-        if self.times == ShutdownTimes():  # else a shutdown began meanwhile, and that is the last
+        if self.times == ShutdownTimes():  # else a shutdown began meanwhile, and its times are newer
             self.times = found
         while True:
             times, written = await self._unwritten.take()
@@ -46,12 +46,12 @@ class ShutdownRecord:
             written.set()
 
     def set(self, times: ShutdownTimes) -> None:
-        """These are the last shutdown's from now on; the disk has them later."""
+        """Set the times of the last shutdown; they are written later."""
         self.times, self._written = times, trio.Event()
         self._unwritten.put((times, self._written))
 
     async def settle(self) -> None:
-        """Wait for the disk to have what was set, or to have refused it, but not long."""
+        """Wait until the disk has accepted or rejected the last times, for a limited time."""
         with trio.move_on_after(SETTLE_SECONDS_MAX) as time:
             await self._written.wait()
         if time.cancelled_caught:
@@ -63,7 +63,7 @@ class ShutdownRecord:
 
 
 async def _write(records: ShutdownRecords, times: ShutdownTimes) -> None:
-    """What the disk refuses is lost, and that is said."""
+    """Write the times; if the disk rejects them they are lost, which is logged."""
     what = "end" if times.end_time else "beginning"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_say_when_late, what)

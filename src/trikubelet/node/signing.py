@@ -1,10 +1,9 @@
-"""Asks the cluster to sign a certificate, and waits until somebody has decided.
+"""Requests the signing of a certificate from the cluster, and waits for the decision.
 
     create the request, or find the one of this key ─► watch it ─► approved and signed: the certificate
                                                               └──► denied, failed, gone, 15 minutes: CertificateRefused
 
-Nothing is remembered between two calls but the key on the disk: whoever asks again with the same key finds the same
-request.
+Only the key on the disk is kept between two calls: another call with the same key finds the same request.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DECISION_SECONDS_MAX: Final = 15 * 60.0
-"""As upstream has it; then the request is given up and recreated."""
+"""Upstream's limit; then the request is given up and recreated."""
 
 USAGES: Final = {
     "kubernetes.io/kube-apiserver-client-kubelet": ("digital signature", "client auth"),
     "kubernetes.io/kubelet-serving": ("digital signature", "server auth"),
 }
-"""What a key of an elliptic curve is asked to be good for, by signer."""
+"""The usages of a key on an elliptic curve, by signer."""
 
 WATCH_SECONDS_MAX: Final = 90.0
-"""A watch whose connection is dead looks like one with nothing to say. So what is there is read again after this."""
+"""A watch whose connection is dead looks like a silent one. So the request is read again after this time."""
 
 _ADVICE: Final = {
     "Denied": "whoever decides over requests does not want this node as it is: see kubectl describe csr {0}, mend "
@@ -51,7 +50,7 @@ _ADVICE: Final = {
 
 
 async def sign(api: Api, request: SigningRequest, signer: str) -> bytes:
-    """The signed certificate in PEM. Raises CertificateRefused, and ApiError when the server cannot be asked."""
+    """Return the signed certificate in PEM. Raises CertificateRefused, and ApiError if the server cannot be reached."""
     name = await _ask(api, request, signer)
     log.info(
         "Certificate request %s for signer %s waits for a decision; unless the cluster decides by itself, "
@@ -98,13 +97,13 @@ async def _await_decision(api: Api, name: str) -> bytes:
                 if (found := await _decided(api, name, item.resource_version)) is not None:
                     return found
         except Expired:
-            pass  # what is there now is read again
-        # Something between here and the server may end every watch at once.
+            pass  # the request is read again
+        # A proxy in between may end every watch at once.
         await trio.sleep(backoff.next_seconds())
 
 
 async def _decided(api: Api, name: str, version: str) -> bytes | None:
-    """The certificate, once a watch brings it; None where the watch ends before. Raises CertificateRefused, and
+    """Return the certificate, once a watch brings it; None if the watch ends before. Raises CertificateRefused, and
     ApiError."""
     selection = Selection(fields=f"metadata.name={name}")
     async with api.watch(SIGNING_REQUESTS, selection, resource_version=version) as changes:
@@ -117,8 +116,8 @@ async def _decided(api: Api, name: str, version: str) -> bytes | None:
 
 
 def _decision(item: Item) -> bytes | None:
-    """The certificate, or None while nobody has decided or signed. Raises CertificateRefused, and ApiFailure for what
-    is no request."""
+    """Return the certificate; None while it is undecided or unsigned. Raises CertificateRefused, and ApiFailure for an
+    invalid request object."""
     request = read_item(item, k8s.CertificateSigningRequest)
     status = request.status or k8s.CertificateSigningRequestStatus()
     for condition in status.conditions:

@@ -1,9 +1,9 @@
-"""Leaving alone what another node agent began on the same runtime, and reporting it.
+"""Reports pods that another node agent began on the same runtime, and leaves them alone.
 
-    start ─► the root directory's pods are read ─► an orphan of them is ended by housekeeping
+    start ─► the root directory's pods are read ─► an orphan among them is ended by housekeeping
                                                 └► another one runs on: a log line, an event of the node
 
-Which pods are this node's is ``pods.known_uids``. An operator ends the others with ``--end-unknown-pods`` or
+``pods.known_uids`` defines which pods are this node's. An operator ends the others with ``--end-unknown-pods`` or
 ``trikubelet reset`` (docs/decisions/0041).
 """
 
@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 
 
 class UnknownPods:
-    """Owns which unknown pods were reported last, so that each set of them is reported once, which pods of this node
-    have no directory any more and perhaps containers or logs, and which pods have one that another agent made."""
+    """Owns the last reported unknown pods, so that each set of them is reported once, which pods of this node have no
+    directory any more but perhaps containers or logs, and which pods have one that another agent made."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class UnknownPods:
         self._prune_at = 0.0
 
     async def look(self) -> None:
-        """Read once which pods the root directory has; later forget pods of which nothing is left. A disk that does not
-        answer is asked again at the next call; until it answers no pod is an orphan."""
+        """Read once which pods the root directory has; later forget pods without leftovers. A disk that does not answer
+        is retried at the next call; until it answers no pod is an orphan."""
         try:
             if not self._has_read:
                 await self._read()
@@ -75,7 +75,7 @@ class UnknownPods:
                 log.warning("Cannot read which pods this node has, so orphaned pods may stay: %s", problem)
             self._disk_problem = problem
             return
-        # A pod that is wanted here, too, was adopted: from now on an agent that starts anew knows it by its directory.
+        # A pod that is wanted here, too, was adopted: from now on its directory identifies it for the next agent.
         await self._note_foreign({uid for uid in self._foreign if uid not in self._known})
         if trio.current_time() >= self._prune_at:
             with suppress(OSError):  # garbage collection reports a disk that does not answer
@@ -89,8 +89,8 @@ class UnknownPods:
         self._has_read = True
 
     async def _prune(self) -> None:
-        """Forget pods of which the runtime, the logs and the disk have nothing any more: those that were removed, those
-        of another agent, and then, once there are many, those that are known."""
+        """Forget pods without leftovers in the runtime, the logs and the disk: removed ones, those of another agent,
+        and then, once there are many, the known ones."""
         self._prune_at = trio.current_time() + self._bounds.garbage_period_seconds
         if self._removed:
             logs = set(map(uid_of_log_directory, await self._files.log_directories()))
@@ -112,14 +112,14 @@ class UnknownPods:
                 self._foreign = frozenset(left)
 
     def note_removal(self, uid: str) -> None:
-        """The pod's directory is about to go, which was the evidence that the pod is this node's. Until its ended
-        containers and its logs are gone too, a note is."""
+        """Note that the pod's directory is about to be removed, which was the evidence that the pod is this node's. The
+        note replaces it until its ended containers and its logs are gone too."""
         self._removed.add(uid)
         with suppress(OSError):  # on a full disk the directory must go all the same
             self._files.note_removed(self._removed)
 
     def left_out(self, orphans: Sequence[PodRecord]) -> list[PodRecord]:
-        """The orphans that are this node's; the others are reported when they are not the same as last time."""
+        """Return the orphans that are this node's; the others are reported if they differ from the last time."""
         if not self._known.has_looked:
             return []
         unknown = [one for one in orphans if one.uid not in self._known]

@@ -1,4 +1,4 @@
-"""Admission: whether a desired pod gets a worker on this node, and the one way by which it gets it.
+"""Admission: decides if a desired pod gets a worker on this node, and is the only way to get one.
 
     sync loop: ADD, UPDATE ─┐            ┌─ mirror pod ─► nothing    deletionTimestamp ─► a worker that only ends it
     housekeeping: a desired ├─► begin ───┼─ ended, or admitted by an earlier agent ─────────────────┐
@@ -6,22 +6,21 @@
                                                       ├─ rejected ─► Failed, and a worker that only cleans up
                                                       └─ would be rejected, but not for sure ─► waits for the next
 
-A pod is evaluated once (``pods.evaluation``), before anything of it is started, beside those that are desired and have
-not ended. A critical pod for which others are preempted begins when they are over; upstream's whole sync loop waits
-then, here only the pod.
+A pod is evaluated once (``pods.evaluation``), before anything of it is started, next to the pods that are desired and
+have not ended. A critical pod for which others are preempted begins when they have ended; only that pod waits, while
+upstream's whole sync loop does.
 
-A pod of which the runtime holds something was admitted by an earlier life of this agent. It is not evaluated again:
-what has changed since (a label, the node's allocatable, a device that is late) is no reason to stop what runs.
+A pod of which the runtime has something was admitted by an earlier run of this agent. It is not evaluated again: later
+changes (a label, the node's allocatable, a device that registers late) are no reason to stop running containers.
 
 A rejection is permanent for a pod of the API server. A static pod gets another try when the node has what it lacked
 (``core.admission.another_try``): its rejected life is forgotten with its status, and a new one begins like that of a
-manifest that was written again, so its mirror pod is made anew and no phase goes back from Failed.
+rewritten manifest, so its mirror pod is recreated and no phase goes back from Failed.
 
-No rejection is founded on what is not known yet: until the runtime has said what it can do and
-what it holds, a pod that would be rejected has no worker, and housekeeping, which looks for such pods, asks again. It
-is evaluated by the spec it has then (``pods.allocations``). Likewise for one that does not want the node as its labels
-are, until these were looked at once more (``node.second_look``). While the machine goes down none is admitted
-(``node.shutdown``).
+No rejection is based on unknown facts: until the runtime has reported its features and its pods, a pod that would be
+rejected gets no worker, and housekeeping, which looks for such pods, tries again. It is evaluated by the spec it has
+then (``pods.allocations``). The same holds for a pod that the node's labels exclude, until they were read once more
+(``node.second_look``). While the machine shuts down no pod is admitted (``node.shutdown``).
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ log = logging.getLogger(__name__)
 
 class Admission:
     """Owns how many pods were ``rejected``, by reason (``counted_as``). Decides which pods get a worker that runs them.
-    Resizes hear of a pod that is admitted, and of a new spec of one that has a worker, before the worker does."""
+    Resizes are notified of an admitted pod, and of a new spec of one that has a worker, before the worker is."""
 
     def __init__(
         self,
@@ -92,16 +91,16 @@ class Admission:
     # ---- the one way to a worker ----
 
     def begin(self, pod: k8s.Pod) -> None:
-        """The pod is desired, by a source that brought it or by a comparison that found it without a worker: begin with
-        it, reject it, or leave it until it is found again, where what the node would reject it for is not known for
-        sure yet. Never blocks, never fails: a pod that provokes a bug is named, and waits."""
+        """Begin with a desired pod that a source added or that has no worker: admit it, reject it, or leave it until it
+        is found again, if the reason for a rejection is uncertain. Never blocks, never fails: a pod that triggers a bug
+        is logged by name, and waits."""
         ref = object_ref(pod)
         with self._barriers.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
             self._begin(pod)
 
     def update(self, pod: k8s.Pod) -> None:
-        """The configuration of a desired pod changed; one that waits to be admitted is evaluated by the new one. Never
-        blocks. Raises what a bug raises, where the pod has a worker."""
+        """Handle a changed configuration of a desired pod; one that waits to be admitted is evaluated by the new one.
+        Never blocks. An error of a bug is raised if the pod has a worker."""
         if pod.metadata.uid not in self._workers or self._earlier.has_another(pod):
             self.begin(pod)
         elif pod.metadata.deletion_timestamp:
@@ -113,12 +112,12 @@ class Admission:
 
     def try_again(self, pod: k8s.Pod) -> None:
         """Evaluate a desired pod again that ``PodWorkers.awaits_another_try``, and begin with it if the node has what
-        it lacked. Nothing is reported of one that goes on waiting. Never blocks, never fails."""
+        it lacked. Nothing is reported for one that keeps waiting. Never blocks, never fails."""
         ref = object_ref(pod)
         with self._barriers.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
             if self._shutdown.is_shutting_down or not self._has_runtime_spoken():
                 return
-            # A pod that still ends has its ports: another one beside it would fail.
+            # A pod that still ends has its ports: another one next to it would fail.
             verdict = self._evaluation.evaluate_beside_all(self._allocations.as_allocated(pod))
             if begins_now(verdict) and self._workers.forget_rejection(pod):
                 log.info("Pod %s was rejected, and begins now: the node has what it lacked", ref)
@@ -126,9 +125,9 @@ class Admission:
 
     def _begin(self, pod: k8s.Pod) -> None:
         if is_mirror(pod):
-            return  # sources leave these out; should one not, its static pod runs already
+            return  # sources leave these out; if one does not, its static pod runs already
         if self._earlier.has_another(pod):
-            self._workers.sync(pod, create=True)  # it begins when that one is over
+            self._workers.sync(pod, create=True)  # it begins when that one has ended
         elif self._earlier.orphan_under_uid(pod) is not None:
             log.debug("Pod %s waits for the end of what an earlier agent began under its UID", object_ref(pod))
         elif pod.metadata.deletion_timestamp:
@@ -145,7 +144,7 @@ class Admission:
     def _decide(self, pod: k8s.Pod) -> None:
         match self._evaluation.evaluate(self._allocations.as_allocated(pod)):
             case Admitted() if self._shutdown.is_shutting_down:
-                if self._has_runtime_spoken():  # else it may run, and be ended with the others
+                if self._has_runtime_spoken():  # else it may be running, and is ended with the others
                     self._reject(pod, node_shutdown.REJECTION)
             case Admitted() as admitted:
                 self._evaluation.make_room(pod, admitted)
@@ -158,7 +157,8 @@ class Admission:
                 self._reject(pod, why)
 
     def _delete(self, pod: k8s.Pod) -> None:
-        """Its worker stops what an earlier agent may have left of it, and then reports its end; nothing starts."""
+        """Begin a worker that stops the leftovers of an earlier agent and then reports the pod's end; nothing
+        starts."""
         uid = pod.metadata.uid
         if uid in self._workers:
             self._workers.sync(pod)
@@ -168,7 +168,7 @@ class Admission:
         self._workers.stop(uid, StopReason.DELETED)
 
     def _admit(self, pod: k8s.Pod, after: Sequence[str] = ()) -> None:
-        # What a server knows to have started was reported by an earlier agent, and is in its events.
+        # If the server knows its start, an earlier agent has recorded these events.
         self._unsupported.report(pod, is_known=pod.status is not None and bool(pod.status.start_time))
         self._allocations.admit(pod)
         self._resizes.begin(pod)
@@ -186,7 +186,8 @@ class Admission:
     # ---- what is decided by ----
 
     def waits_because(self, pod: k8s.Pod) -> str:
-        """What a desired pod would be rejected for, had the runtime spoken; "" for one that does not wait for that."""
+        """Return the reason for which a desired pod would be rejected, but the runtime has not reported yet; else
+        ""."""
         if self._has_runtime_spoken() or not self._needs_evaluation(pod):
             return ""
         why = self._evaluation.evaluate(self._allocations.as_allocated(pod))
@@ -196,17 +197,17 @@ class Admission:
         return self._health.supports_strict_groups() is not None and self._runtime_pods.has_listed
 
     def _needs_evaluation(self, pod: k8s.Pod) -> bool:
-        """Whether it depends on the node if the pod gets a worker: not if it ends, or was admitted already."""
+        """True if the pod's admission depends on the node: it neither ends nor was admitted already."""
         uid = pod.metadata.uid
         has_ended = pod.status is not None and pod.status.phase in TERMINAL
         ends = has_ended or bool(pod.metadata.deletion_timestamp)
         return not (ends or uid in self._workers or self._was_admitted(uid))
 
     def _has_ended_with_the_machine(self, uid: str) -> bool:
-        """Whether an earlier agent ended the pod for a shutdown that still lasts, and died in the middle of it: to
-        begin with the pod would restart it."""
+        """True if an earlier agent ended the pod for a shutdown that still lasts, and died meanwhile: beginning with
+        the pod would restart it."""
         return self._shutdown.is_shutting_down and self._was_admitted(uid) and not self._runtime_pods.is_running(uid)
 
     def _was_admitted(self, uid: str) -> bool:
-        """By an earlier agent."""
+        """True if an earlier agent admitted the pod."""
         return self._runtime_pods.has_listed and self._earlier.may_run(uid)

@@ -1,11 +1,11 @@
-"""The allocations of pods, handed to and taken from upstream's kubelet by its own files.
+"""The allocations of pods in upstream's files, to hand them over to and from upstream's kubelet.
 
     start ─► allocated_pods_state, actuated_pods_state ─► Allocations
     each second in which an allocation changed ─► both files, and once more at the end
 
-The notes in the pods' directories are what this agent goes by (``pods.allocations``). The files count for pods without
-a note, and for all pods if upstream's kubelet wrote them last. Without them it would take each container for one that
-was made with nothing, and restart those whose resize policy asks for that.
+This agent uses the notes in the pods' directories (``pods.allocations``). The files count for pods without a note, and
+for all pods if upstream's kubelet wrote them last. Without the files upstream's kubelet would assume that each
+container was created without resources, and restart those whose resize policy requires that.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WRITE_SECONDS: Final = 1.0
-"""Between two writes. The files have all pods, and their checksum is computed in Python: 10 ms at 110 pods."""
+"""The least time between two writes. The files have all pods, and their checksum is computed in Python: 10 ms at 110
+pods."""
 LAST_WRITE_SECONDS_MAX: Final = 5.0
 
 
 class AllocationCheckpoints:
-    """Owns upstream's two files while this agent runs, and which state of the allocations is in them."""
+    """Owns upstream's two files while this agent runs, and the version of the allocations in them."""
 
     def __init__(self, files: Files, allocations: Allocations) -> None:
         self._files = files
@@ -48,7 +49,7 @@ class AllocationCheckpoints:
         self._failure_log = FailureLog()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep the files up to date until cancelled. Started: they were read."""
+        """Keep the files up to date until cancelled. Started once they were read."""
         await self._load()
         task_status.started()
         try:

@@ -1,11 +1,11 @@
-"""What each pod of this node is allocated, and what its containers were made with: kept, and found again.
+"""The allocated resources of each pod, and those its containers were created with; kept over restarts.
 
     admitted as its spec is ──► a resize is granted: allocated again ──► its containers are made, or changed: noted
 
-It stands in a note of the pod's directory from before the first container is made, so a killed agent's successor knows
-what a pod had and can recognise a resize requested meanwhile. A pod without a note (an older agent's, or one of
-which nothing was made) is allocated what its spec says. Nothing is held of a pod before it is admitted: until then it
-is judged by its note or by the spec it has now. ``core.resize.allocation`` has the rules.
+They are in a note in the pod's directory from before the first container is created, so the next agent after a crash
+knows a pod's amounts and recognises a resize requested meanwhile. A pod without a note (an older agent's, or one
+without containers) is allocated its spec's resources. Nothing is held in memory for a pod before it is admitted: until
+then its note or its present spec counts. ``core.resize.allocation`` has the rules.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 
 
 class Allocations:
-    """Owns what each pod is allocated and what its containers were made with: the file ``resources`` of the pod's
-    directory, and a copy in memory of what this agent asked for. Says once an hour which of it cannot be written."""
+    """Owns the allocations of pods and the amounts of their containers: the file ``resources`` of the pod's directory,
+    and a copy in memory for the pods of this agent. Logs failed writes once an hour."""
 
     def __init__(self, notes: PodNotes) -> None:
         self._notes = notes
@@ -52,13 +52,14 @@ class Allocations:
         """The number of changes of the allocations so far."""
         self._noted: set[str] = set()
         self._unwritten: set[str] = set()
-        # Of those held: a pod, its allocation, and what came of both, since each admission asks it of all the others.
+        # Of admitted pods: a pod, its allocation, and the pod with both combined, because each admission reads all of
+        # them.
         self._joined: dict[str, tuple[Pod, Allocation, Pod]] = {}
         self._infos: dict[str, PodInfo] = {}
 
     def take_over(self, found: Mapping[str, PodResources], *, counts_before_notes: bool) -> None:
-        """Upstream's kubelet has allocated these, by UID. They count for pods of which this agent noted nothing, and
-        for all of them where it ran last. Never raises."""
+        """Take over allocations of upstream's kubelet, by UID. They count for pods without a note of this agent, and
+        for all of them if upstream's kubelet ran last. Never raises."""
         for uid, resources in found.items():
             try:
                 before = self._noted_of(uid)
@@ -70,12 +71,12 @@ class Allocations:
                 log.warning("Pod %s: what upstream's kubelet allocated it cannot be taken over: %s", uid, error)
 
     def all(self) -> dict[str, Allocation]:
-        """Return the allocation of every pod, by UID, with those that are not admitted yet."""
+        """Return the allocation of every pod, by UID, including those that are not admitted yet."""
         return {**self._upstreams, **self._held}
 
     def admit(self, pod: Pod) -> None:
-        """The node admits the pod: it is allocated what an earlier agent noted, otherwise what its spec says now, until
-        it is forgotten. Never raises: what cannot be read is taken from the spec, and logged."""
+        """Allocate resources to a pod that the node admits: those that an earlier agent noted, otherwise the spec's,
+        until it is forgotten. Never raises: if the note is unreadable the spec counts, which is logged."""
         uid = pod.metadata.uid
         if uid in self._held:
             return
@@ -90,17 +91,17 @@ class Allocations:
         self.version += 1
 
     def of(self, pod: Pod) -> Allocation:
-        """What the pod is allocated, or would be if it were admitted now. Only reads. Never raises."""
+        """Return the pod's allocation, or the one it would get if it were admitted now. Only reads. Never raises."""
         held = self._held.get(pod.metadata.uid)
         if held is not None:
             return held
         try:
             return self._found(pod) or allocation_of(pod)
         except (OSError, ValueError):
-            return allocation_of(pod)  # ``admit`` logs it: a pod that waits is asked about every two seconds
+            return allocation_of(pod)  # ``admit`` logs it: this is called every two seconds for a pod that waits
 
     def as_allocated(self, pod: Pod) -> Pod:
-        """The pod with what it is allocated in place of what its spec says; the same one where both say the same."""
+        """Return the pod with its allocated resources in place of the spec's; the same object if both are equal."""
         uid = pod.metadata.uid
         held, joined = self.of(pod), self._joined.get(uid)
         if joined is not None and joined[0] is pod and joined[1] is held:
@@ -111,7 +112,7 @@ class Allocations:
         return allocated
 
     def info(self, pod: Pod) -> PodInfo:
-        """What counts of the pod, as it is allocated, when another is admitted."""
+        """Return the facts about the allocated pod for the admission of others."""
         uid = pod.metadata.uid
         allocated, info = self.as_allocated(pod), self._infos.get(uid)
         if info is not None and info.pod is allocated:
@@ -122,13 +123,13 @@ class Allocations:
         return info
 
     def allocate(self, pod: Pod) -> None:
-        """The node has granted what the pod's spec asks for. Raises OSError, and nothing is granted."""
+        """Record that the node granted the resources of the pod's spec. Raises OSError, and then nothing is granted."""
         self._keep(pod.metadata.uid, allocation_of(pod, self.of(pod)))
 
     def creating(self, pod: Pod, container: Container, attempt: int) -> None:
-        """The container of that attempt is about to be made, or was changed, as the pod, which is as it is allocated,
-        has it. Raises OSError, but not if the disk is full and the container is made again: a restart does not wait
-        for room. ``learned`` writes it down then."""
+        """Record that the container of that attempt is about to be created, or was changed, with the resources of
+        ``pod``, as it is allocated. Raises OSError, except if the disk is full and the container is recreated: a
+        restart does not wait for free space. ``learned`` writes the record later then."""
         uid, name, amounts = pod.metadata.uid, container.name, wanted(pod, container)
         try:
             self.changed(pod, name, attempt, amounts)
@@ -141,7 +142,7 @@ class Allocations:
             self._hold(uid, replace(held, made={**held.made, name: Made(attempt, amounts)}))
 
     def changed(self, pod: Pod, name: str, attempt: int, amounts: Amounts) -> None:
-        """The container of that attempt has these amounts from now on. Raises OSError."""
+        """Record that the container of that attempt has these amounts from now on. Raises OSError."""
         held = self.of(pod)
         made = Made(attempt, amounts)
         if held.made.get(name) != made:
@@ -149,8 +150,8 @@ class Allocations:
             self._keep(pod.metadata.uid, replace(held, made={**held.made, name: made}))
 
     def learned(self, pod: Pod, observed: PodObservation) -> Allocation:
-        """What the pod is allocated, with what its containers seem to have been made with that nobody noted it of (an
-        older agent's): as far as the runtime reports, with what the pod, which is as it is allocated, gives them."""
+        """Return the pod's allocation. Containers without a record (of an older agent) are recorded first, as far as
+        the runtime reports amounts that agree with the pod, as it is allocated."""
         held = self.of(pod)
         try:
             if pod.metadata.uid in self._unwritten:
@@ -162,13 +163,13 @@ class Allocations:
         return self.of(pod)
 
     def pods_own_changed(self, pod: Pod) -> None:
-        """The pod's cgroup has what the pod, which is as it is allocated, has of its own. Raises OSError."""
+        """Record that the pod's cgroup has the pod's own resources, as they are allocated. Raises OSError."""
         held = self.of(pod)
         if not same(held.pod_made, pod.spec.resources):
             self._keep(pod.metadata.uid, replace(held, pod_made=pod.spec.resources))
 
     def forget(self, uid: str) -> None:
-        """This instance of the pod is over, and a new one is allocated again."""
+        """Forget this instance of the pod; a new one is allocated anew."""
         self._held.pop(uid, None)
         self._upstreams.pop(uid, None)
         self.version += 1
@@ -183,7 +184,7 @@ class Allocations:
             log.warning("Pod %s: what it was allocated is still noted: %s", uid, error)
 
     def _keep(self, uid: str, allocation: Allocation) -> None:
-        # Before its first container there may be no directory, and there is nothing to be found again.
+        # Before its first container there may be no directory, and no next agent needs the note.
         if uid in self._noted:
             self._notes.note(uid, Note.RESOURCES, written(allocation))
             self._failure_log.works_again(uid)
@@ -199,8 +200,8 @@ class Allocations:
             log.warning("Pod %s: what its containers have cannot be written down: %s", object_ref(pod), error)
 
     def _found(self, pod: Pod) -> Allocation | None:
-        """Return the allocation that an earlier agent noted, or else the one that upstream's kubelet did, which does
-        not say of which generation of the spec that is. Raises OSError and ValueError."""
+        """Return the allocation that an earlier agent noted, or else that of upstream's kubelet, which lacks the
+        generation of the spec. Raises OSError and ValueError."""
         found = self._noted_of(pod.metadata.uid)
         if found is not None:
             return found

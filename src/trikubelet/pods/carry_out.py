@@ -1,10 +1,10 @@
-"""Carrying a plan out: the one place that has sandboxes and containers made.
+"""Carries out a plan: the only place that creates sandboxes and containers.
 
-No opinions live here: what to do comes from ``core.actions``, with what configuration from ``core.containers``. What is
-ours is order and care: a regular container that cannot start does not hold up its siblings, an init container that
-cannot start ends the pass, every failure is noted where the pod's status will show it (``pods.start``), and a call that
-makes something (``pods.sandboxes``, ``pods.container_creator``) is settled before a sync is given up, so that we
-always know what exists. Pods that start together take turns.
+It decides nothing: the actions come from ``core.actions``, configurations from ``core.containers``. It is responsible
+for order and error handling: a regular container that cannot start does not hold up the others, an init container that
+cannot start ends the pass, every failure is recorded for the pod's status (``pods.start``), and a call that creates
+something (``pods.sandboxes``, ``pods.container_creator``) is settled before a sync is cancelled, so that the agent
+always knows what exists. Pods that start together take turns.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class CarryOut:
     async def perform(
         self, pod: Pod, observed: PodObservation, actions: PodActions, volumes: Mapping[str, str]
     ) -> None:
-        """Do what the plan says. Raises the most urgent PodSyncError, or a RuntimeCallError, once all that could be
-        done was done."""
+        """Perform the plan. Raises the most urgent PodSyncError, or a RuntimeCallError, after all possible actions are
+        done."""
         if actions.to_reset:
             await self._start_over(pod, observed, actions, volumes)
             return
         if actions.create_sandbox:
-            self._paces.confirm_sandbox(pod)  # before the old one is taken down: once for each new one
+            self._paces.confirm_sandbox(pod)  # before the old one is removed, and once for each new one
         if actions.kill_pod:
             if actions.create_sandbox and observed.sandboxes:
                 message = "Pod sandbox changed, it will be killed and re-created."
@@ -82,7 +82,7 @@ class CarryOut:
     async def _start(
         self, pod: Pod, observed: PodObservation, actions: PodActions, volumes: Mapping[str, str]
     ) -> list[PodSyncError]:
-        """Make the sandbox, if one is to be made, and start containers; why some could not be."""
+        """Create the sandbox, if needed, and start containers; return the errors of those that could not start."""
         errors: list[PodSyncError] = []
         config = await self._sandboxes.configure(pod, actions.attempt, is_new=actions.create_sandbox)
         async with self._turnstile.turn():
@@ -103,38 +103,38 @@ class CarryOut:
     async def _start_over(
         self, pod: Pod, observed: PodObservation, actions: PodActions, volumes: Mapping[str, str]
     ) -> None:
-        """Take everything away at once but what caused it, and that in the next sync, if it may be started again by
-        then: it is all that shows why the rest is gone. Whoever looks for what ails the pod may look meanwhile. Raises
-        the most urgent of what backs off."""
+        """Remove all containers at once except the cause of the restart. The cause is removed in the next sync, once
+        its back-off is over, because only it shows why the others are gone. Ephemeral containers may be started
+        meanwhile. Raises the most urgent of the back-offs."""
         others = [reset for reset in actions.to_reset if not reset.is_cause]
         names = dict.fromkeys(reset.status.name for reset in actions.to_reset if reset.is_cause)
         waits: list[RetryAt] = []
         if others:
             await self._killer.reset(pod, others)
             self._starter.taken_away(pod, {reset.status.name for reset in others})
-            # What is gone is to be seen, and shown, before anything is waited for.
+            # The removal must be observed and published before any wait.
         elif not (waits := self._starter.back_offs(pod, observed, names)):
             for name in names:
                 self._starter.let_go(pod, observed, name)
                 await self._killer.reset(pod, [reset for reset in actions.to_reset if reset.status.name == name])
-        # A debugger that cannot start holds up nothing: what was taken away has the next sync at once. One whose
-        # image is pulled is waited for, as wherever containers start one after another. To give the pull up when the
-        # pod may start over would be to begin it again each time, and then such a debugger might never run.
+        # A debugger that cannot start holds up nothing: after a removal the next sync begins at once. A debugger whose
+        # image is being pulled is waited for, as elsewhere when containers start in order. Cancelling the pull when the
+        # pod may start over would restart it each time, so that such a debugger might never run.
         errors = await self._start(pod, observed, actions, volumes) if any(actions.starts(pod)) else []
         if waits:
-            wait = max(waits, key=lambda wait: wait.at)  # all of the pod starts over when all of them may
+            wait = max(waits, key=lambda wait: wait.at)  # the pod starts over when all causes may be restarted
             again = trio.current_time() + self._bounds.retry_seconds
             at = min([wait.at, *(error.at if isinstance(error, RetryAt) else again for error in errors)])
             raise RetryAt(wait.reason, wait.message, at, wait.container)
 
     def forget(self, uid: str) -> None:
-        """This instance of the pod is over: what kept it and its containers from being started counts no more."""
+        """Forget this instance of the pod: what kept it and its containers from being started no longer counts."""
         self._starter.forget(uid)
         self._paces.forget(uid)
 
 
 def most_urgent(errors: list[PodSyncError]) -> PodSyncError:
-    """The error that decides when to try again: a real failure, else the back-off that ends first."""
+    """Return the error that decides when to retry: a real failure, else the back-off that ends first."""
     real = [error for error in errors if not isinstance(error, RetryAt)]
     waits = [error for error in errors if isinstance(error, RetryAt)]
     return real[0] if real else min(waits, key=lambda error: error.at)

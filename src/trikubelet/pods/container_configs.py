@@ -1,7 +1,7 @@
-"""Where a container's configuration meets the files it points to: hosts file, termination message file, log directory.
+"""Joins a container's configuration with its files: hosts file, termination message file, log directory.
 
-Asked by whoever makes containers (``pods.container_creator``), right before; ``core.containers`` decides what stands in
-it. The sub-paths of its mounts are made last, since they lie in volumes that containers may write to meanwhile.
+``pods.container_creator`` calls this right before it creates a container; ``core.containers`` decides the content. The
+sub-paths of its mounts are resolved last, because they are in volumes that containers may write to meanwhile.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class ContainerConfigs:
-    """Makes containers' configurations for this node. Owns no state."""
+    """Builds containers' configurations for this node. Owns no state."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class ContainerConfigs:
     async def container(
         self, context: StartContext, container: Container, attempt: int, image: ImageInfo, target_id: str
     ) -> ContainerConfig:
-        """The container's configuration, with the files it points to in place; ``target_id`` is the id of the container
-        whose processes an ephemeral one shall see, or empty. Raises ConfigError and OSError."""
+        """Return the container's configuration, with its files in place; ``target_id``: the id of the container whose
+        processes an ephemeral one shares, or "". Raises ConfigError and OSError."""
         pod, sandbox, volumes = context.pod, context.sandbox, context.volumes
         sources = await self._references.follow(pod, container, volumes)
         uid = pod.metadata.uid
@@ -93,8 +93,8 @@ class ContainerConfigs:
         return made
 
     async def with_sub_paths(self, pod: Pod, container: Container, made: ContainerConfig) -> ContainerConfig:
-        """The configuration with host paths in place of the sub-paths of its volumes, which are confirmed to be as the
-        pod asks. Raises PodSyncError."""
+        """Return the configuration with host paths in place of the sub-paths of its volumes, which are checked to meet
+        the pod's spec. Raises PodSyncError."""
         seconds = self._bounds.runtime_call_seconds_max
         try:
             with trio.fail_after(seconds):
@@ -104,14 +104,14 @@ class ContainerConfigs:
             raise ConfigError(message, container.name) from error
 
     async def logged_attempts(self, pod: Pod, container: Container) -> tuple[int, ...]:
-        """The runs of the container that left something of their logs, newest first. Raises OSError when the disk does
+        """Return the container's attempts that left some of their logs, newest first. Raises OSError if the disk does
         not answer."""
         directory = log_directory(pod, self._facts)
         return tuple(await self._on_disk(partial(self._files.log_attempts, directory, container.name)))
 
     async def _make_files(self, uid: str, container: Container, attempt: int, hosts: str) -> tuple[str, str]:
-        """The hosts file and the termination message file: their host paths. The second is empty if the disk is full:
-        then the container has none."""
+        """Return the host paths of the hosts file and the termination message file. The second is "" if the disk is
+        full: then the container has none."""
         hosts_path = await self._files.write_hosts(uid, hosts)
         try:
             return hosts_path, await self._files.termination_log(uid, container.name, attempt)

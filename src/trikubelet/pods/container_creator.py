@@ -1,9 +1,9 @@
-"""Creating one container and starting it: its number, its configuration, the calls, each with its own way to fail.
+"""Creates and starts one container: its attempt, its configuration, and the calls, each with its own errors.
 
-    what is left of a start that came to nothing goes ─► create ─► start ─► its log is linked
+    remove the leftovers of a failed start ─► create ─► start ─► link its log
 
-Asked by ``pods.start``, which has had its images pulled. What a container is to be created with is noted before it is
-created, so that whoever finds it knows (``pods.allocations``). A call that creates something is settled.
+``pods.start`` calls this after pulling the images. A container's resources are noted before it is created, so that a
+later agent knows them (``pods.allocations``). A call that creates something is settled.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 OLD_LOGS_SECONDS_MAX = 1.0
-"""For all of a container's that go with its start: its hook and the next container wait meanwhile. The rest of them go
-with the next start."""
+"""The limit for removing all old logs of a container at its start, because its hook and the next container wait
+meanwhile. The next start removes the rest."""
 IMAGE_VOLUMES_SINCE = "one of its volumes is an image: can the runtime mount images? containerd can since 2.1"
 
 
 class CreatedContainer(NamedTuple):
-    """A container that was created and started: its id and its number."""
+    """A container that was created and started: its id and its attempt."""
 
     id: str
     attempt: int
@@ -108,12 +108,13 @@ class ContainerCreator:
     async def _replacing(
         self, context: StartContext, start: Start, image: ImageInfo
     ) -> tuple[ContainerConfig, ContainerStatus | None]:
-        """What to create once nothing is left of a start that came to nothing; or else beside what is."""
+        """Return the configuration, after the leftovers of a failed start were removed; or with the leftovers that
+        remain."""
         new_config = await self._configure(context, start, image, beside=None)
         left = created_not_started(context.observed, start.container)
         if left is None:
             return new_config, None
-        # Not before all is ready for the next one: until then nothing else shows that the pod goes on.
+        # Not before the next one is ready: until then only the leftovers show that the pod goes on.
         async with self._calling("CreateContainerError", context.pod, start.container):
             is_gone = await try_remove(self._runtime, left)
         if is_gone:
@@ -123,7 +124,7 @@ class ContainerCreator:
     async def _configure(
         self, context: StartContext, start: Start, image: ImageInfo, *, beside: ContainerStatus | None
     ) -> ContainerConfig:
-        """What to create, in every detail. ``beside``: what stays of a start that was given up, and keeps its name."""
+        """Return the full configuration. ``beside``: the leftovers of an abandoned start, which keep their name."""
         pod, container, observed, target = context.pod, start.container, context.observed, start.target
         try:
             seen = observed.latest(target) if target else None
@@ -147,10 +148,10 @@ class ContainerCreator:
     async def _attempt(
         self, pod: Pod, container: Container, observed: PodObservation, beside: ContainerStatus | None
     ) -> int:
-        """The restart count of the next container: one more than the last. The logs remember attempts whose containers
-        are gone. In place of one that was never started it is no restart. A pod that came back after it was gone counts
-        from 0. One that came back before goes on, and so does one of whose earlier instance something cannot be
-        removed: the runtime and the log directory have its numbers still, and neither takes one twice."""
+        """Return the restart count of the next container: one more than the last. Logs show attempts whose containers
+        are gone. Replacing a container that was never started is no restart. A pod that came back after its end counts
+        from 0. One that came back before that counts on, and so does one whose earlier instance has leftovers that
+        cannot be removed: the runtime and the log directory still use its numbers, and neither accepts one twice."""
         latest = observed.latest(container.name)
         logged = await self._configs.logged_attempts(pod, container)
         earlier = self._noted_lives.of(pod).attempts.get(container.name, -1)
@@ -160,21 +161,21 @@ class ContainerCreator:
 
     @contextmanager
     def _mounting_images(self, new_config: ContainerConfig) -> Iterator[None]:
-        """The container is created in the block; the images that it mounts are counted."""
+        """Wrap the creation of the container, and count the images that it mounts."""
         images = sum(bool(mount.image) for mount in new_config.mounts)
         try:
             yield
         except RuntimeCallError as error:
             self._figures.image_volume_failures += images
             if images:
-                # An older runtime does not know the field and complains of something else, as an empty path.
+                # An older runtime ignores the field and reports another error, such as an empty path.
                 raise RuntimeFailure(f"{error} ({IMAGE_VOLUMES_SINCE})") from error
             raise
         self._figures.image_volumes_mounted += images
 
     @asynccontextmanager
     async def _calling(self, reason: str, pod: Pod, container: Container) -> AsyncIterator[None]:
-        """In the block is a call that makes something: settled; its failure under the reason users know it by."""
+        """Wrap a call that creates something: it is settled, and its failure gets the reason that users know."""
         try:
             async with settled(self._bounds.settle_seconds_max):
                 with in_time(self._bounds.runtime_call_seconds_max):
@@ -184,8 +185,8 @@ class ContainerCreator:
             raise PodSyncError(reason, str(error), container.name) from error
 
     async def _remove_forgotten_logs(self, context: StartContext, container: Container, attempt: int) -> None:
-        """Remove the logs of runs before the last of a container that the runtime has forgotten, as after a restart of
-        all: logs go with their containers, so while the pod lives nobody else would."""
+        """Remove the logs of runs before the last if the runtime has forgotten the container, as after a restart of
+        all. Logs are otherwise removed with their containers, so while the pod lives nothing else would."""
         pod, observed = context.pod, context.observed
         if attempt < 2 or observed.latest(container.name) is not None:
             return
@@ -196,15 +197,15 @@ class ContainerCreator:
                     for before in old:
                         path = f"{context.config.log_directory}/{log_path(container.name, before)}"
                         await self._files.remove_container_logs(path)
-                    below = old[-1]  # only the newest are told, and among those may be some that do not go
-        except OSError as error:  # their number is looked at again with the next start
+                    below = old[-1]  # only the newest are returned, and some of those may not be removable
+        except OSError as error:  # the next start tries again
             log.warning("Pod %s: cannot remove old logs of %s: %s", object_ref(pod), container.name, error)
 
     async def _link_log(self, pod: Pod, container: Container, container_id: str, path: str) -> None:
         link = log_link_name(pod, container.name, container_id)
         try:
-            # Settled, for nobody links it later: whoever was cancelled meanwhile goes once it is done.
+            # Settled, because nothing links it later: a cancelled sync ends after this.
             async with settled(seconds := self._bounds.settle_seconds_max):
                 await disk_in_time(seconds, partial(self._files.link_log, link, path))
-        except OSError as error:  # a convenience for log collectors: no reason to fail a container that runs
+        except OSError as error:  # a convenience for log collectors: no reason to fail a running container
             log.warning("Pod %s: cannot link its log as %s: %s", object_ref(pod), link, error)

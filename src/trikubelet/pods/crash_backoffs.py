@@ -1,8 +1,8 @@
-"""The back-offs of containers that crash: asked by whoever is about to start one (``pods.start``).
+"""The back-offs of crashing containers; ``pods.start`` consults them before it starts one.
 
-How long one waits is ``core.restarts``'s decision; here is what was decided last, until the pod is gone. A container
-that is edited starts over, so a pod may leave any number of them behind: those that were not used for the longest time
-go first. For containers that an earlier agent started it is derived from their ends (``core.backoff_history``).
+``core.restarts`` decides the delays; this module keeps the last ones until the pod is gone. An edited container starts
+anew, so a pod may leave any number of entries behind: the least recently used are dropped first. For containers that an
+earlier agent started the back-off is derived from their ends (``core.backoff_history``).
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ KEPT_MAX: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A back-off that runs: how long it is from the container's end on, and how much of it is left, in seconds."""
+    """A back-off under way: its length from the container's end, and the rest of it, in seconds."""
 
     seconds: float
     left_seconds: float
 
 
 class CrashBackoffs:
-    """Owns the crash back-offs, at most ``kept_max``, and which end of a container was let go, so that its pod starts
-    over: that end has waited. They may be lost: the worst is one early restart. ``booted_ns``: when the machine
-    started, in nanoseconds since the epoch."""
+    """Owns the crash back-offs, at most ``kept_max``, and which end of a container was removed so that its pod starts
+    over: that end's back-off is over. They may be lost: the worst result is one early restart. ``booted_ns``: when the
+    machine started, in nanoseconds since the epoch."""
 
     def __init__(self, limits: BackoffLimits, clock: Clock, booted_ns: int = 0, kept_max: int = KEPT_MAX) -> None:
         self._limits = limits
@@ -49,8 +49,8 @@ class CrashBackoffs:
         self._let_go: dict[tuple[str, str], int] = {}
 
     def recall(self, pod: Pod, container: Container, ends: Sequence[ContainerStatus]) -> None:
-        """These are the container's ends, the newest first: take over the back-off of an earlier agent, if one started
-        that container. A reboot forgives all crashes, and so does another image, like any other edit."""
+        """Take over the back-off of an earlier agent, if one started the container. ``ends``: its ends, the newest
+        first. A reboot resets all back-offs, and so does another image, like any other edit."""
         key, newest = _key(pod, container), ends[0]
         if key in self._entries or not self._booted_ns < newest.created_at < self._began_ns:
             return
@@ -60,7 +60,8 @@ class CrashBackoffs:
             self._keep(key, entry)
 
     def left(self, pod: Pod, container: Container, finished_at: int) -> Wait | None:
-        """How long the container that ended then (nanoseconds since the epoch) still waits; None: it may be started."""
+        """Return how long the container that ended then (nanoseconds since the epoch) still waits; None if it may
+        start."""
         entry = self._entries.get(_key(pod, container))
         if self._let_go.get(_key(pod, container)) == finished_at:
             return None
@@ -68,7 +69,7 @@ class CrashBackoffs:
         return Wait(entry.seconds, left) if entry is not None and left > 0 else None
 
     def count(self, pod: Pod, container: Container, finished_at: int) -> None:
-        """The container that ended then is started now; the next time it waits longer."""
+        """Record that the container that ended then is started now; the next time it waits longer."""
         key = _key(pod, container)
         self._keep(key, backoff_next(self._entries.get(key), finished_at, self._clock.now_ns(), self._limits))
 
@@ -80,8 +81,9 @@ class CrashBackoffs:
             self._let_go.pop(gone, None)
 
     def let_go(self, pod: Pod, container: Container, finished_at: int) -> None:
-        """The container that ended then is taken away so that its pod starts over: counted before it is, for whoever is
-        cut after it would not know that it is to be, and once, for a removal may fail. From now on that end has waited.
+        """Record that the container that ended then is removed so that its pod starts over. It is counted before the
+        removal, because an interruption afterwards would lose the count, and only once, because a removal may fail.
+        From now on that end's back-off is over.
         """
         key = _key(pod, container)
         if self._let_go.get(key) != finished_at:
@@ -89,13 +91,14 @@ class CrashBackoffs:
             self._let_go[key] = finished_at
 
     def started_over(self, pod: Pod, container: Container) -> None:
-        """What was let go is started now, which may be long after: how long it runs well, counts from here."""
+        """Record that the removed container is started now, perhaps long after: how long it runs well counts from
+        here."""
         key = _key(pod, container)
         if self._let_go.pop(key, None) is not None:
             self._entries[key] = BackoffEntry(self._entries[key].seconds, self._clock.now_ns())
 
     def forget(self, uid: str) -> None:
-        """The pod is gone."""
+        """Forget the pod, which is gone."""
         for key in [key for key in self._entries if key[0] == uid]:
             del self._entries[key]
             self._let_go.pop(key, None)

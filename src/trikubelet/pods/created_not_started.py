@@ -1,13 +1,12 @@
-"""What is left of a container's last start, where the agent or the runtime ended between creating and starting it.
+"""The leftovers of a container's last start, if the agent or the runtime ended between creation and start.
 
-It goes before the next one is created, which then has its number: nothing of it ever ran. Should somebody be starting
-it, as an agent that was killed had asked, the runtime refuses, or stops it: there are never two of a name. Called by
-``pods.container_creator``.
-
-One kind cannot be removed. An agent that is killed while containerd starts a container takes its call with it; where
-that happens between the task and its process id, containerd (seen of 1.6 and 2.2) keeps the task, without its program,
-reports a container that ended, and refuses to remove it until it is itself started again. Nothing runs there, and
-nothing ever will, so the next one is made beside it, under the next number.
+They are removed before the next container is created, which reuses the number, because nothing of them ever ran. If a
+start requested by a killed agent is still under way, the runtime rejects the removal, or stops the container: there are
+never two of one name. ``pods.container_creator`` calls this. One kind cannot be removed. If an agent is killed while
+containerd starts a container, its call is cancelled; if that happens between the task and its process id, containerd
+(seen in 1.6 and 2.2) keeps the task without a process, reports an ended container, and rejects its removal until
+containerd itself is restarted. Nothing runs there and never will, so the next container is created next to it, with the
+next number.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ if TYPE_CHECKING:
 
 
 def created_not_started(observed: PodObservation, container: Container) -> ContainerStatus | None:
-    """The newest container of that name, if it was created and not started."""
+    """Return the newest container of that name, if it was created but not started."""
     latest = observed.latest(container.name)
     return latest if latest is not None and latest.state is ContainerState.CREATED else None
 
 
 async def try_remove(runtime: Runtime, left: ContainerStatus) -> bool:
-    """Take what is left away; False where the runtime keeps it and nothing of it will ever run. Raises
-    RuntimeCallError for whatever else keeps it."""
+    """Remove the leftovers; False if the runtime keeps them and nothing of them will ever run. Raises RuntimeCallError
+    for any other failure."""
     try:
         await runtime.remove_container(left.id)
     except NotFound:

@@ -1,11 +1,11 @@
-"""Ends a pod for the node's sake: event, status, stop, in one step, so that nobody sees one without the others.
+"""Ends a pod for the node's sake: event, status and stop in one step, so that all are seen together.
 
     preempted for a critical pod (``pods.evaluation``) ─┐
     evicted (``node.eviction``) ────────────────────────┼─► Failed, DisruptionTarget ──► stop
     the machine shuts down (``node.shutdown``) ─────────┘
 
-The status says at once that the pod has failed and why; the cluster hears of the end when nothing of it runs any more
-(``core.pod_status.disrupted``). Who is ended, and for what, its callers decide.
+The status shows at once that the pod has failed and why; the cluster is notified when nothing of it runs any more
+(``core.pod_status.disrupted``). The callers decide which pods are ended, and why.
 """
 
 from __future__ import annotations
@@ -47,11 +47,10 @@ class Disruptions:
         is_disruption: bool = True,
         stop_reason: StopReason = StopReason.DISRUPTED,
     ) -> bool:
-        """End the pod; False for one that ends as soon already: nothing is said of it. ``condition_message``: what the
-        condition DisruptionTarget says, if not the message; ``annotations``: the event's; ``grace_seconds``: None for
-        the pod's own; ``is_disruption``: without that condition where not, for a pod that is itself to blame: a Job
-        must not ignore its failure as one of the node's; ``stop_reason``: says what becomes of its containers. Never
-        blocks."""
+        """End the pod. False if it already ends as soon: then nothing is reported. ``condition_message``: that of the
+        condition DisruptionTarget, if not the message; ``annotations``: the event's; ``grace_seconds``: None for the
+        pod's own; ``is_disruption``: false omits that condition, for a pod that is itself to blame, because a Job must
+        not ignore its failure like one of the node's; ``stop_reason``: decides about its containers. Never blocks."""
         uid, about = pod.metadata.uid, object_ref(pod)
         worker = self._workers.worker(uid)
         if worker is None or ends_as_soon(worker.state, grace_seconds):
@@ -69,7 +68,7 @@ class Disruptions:
 
 
 def ends_as_soon(state: State, grace_seconds: int | None) -> bool:
-    """Whether a pod in that state has ended, or ends with no more grace than that; None: with whatever grace it has."""
+    """True if a pod in that state has ended, or ends with at most that grace; None: with any grace."""
     match state:
         case Terminated() | Finished():
             return True

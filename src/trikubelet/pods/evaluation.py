@@ -1,12 +1,12 @@
-"""Evaluation: whether the node can have a pod beside the others, and making room for one that it is to have.
+"""Evaluation: decides if the node can run a pod next to the others, and makes room for one that it must run.
 
     a new pod (``pods.admission``) ───────────┐                ┌─► not: why
     a resize (``pods.resize_decisions``) ─────┴─► evaluate ────┴─► admitted ─► make_room: those it preempts end
 
-Both ask the same, for a resize needs room as a new pod does. What is decided, by what the node is and what the others
-are allocated, is ``core.admission``'s. A pod that is not desired any more holds its place no longer, though it still
-ends: an edited manifest's new pod has the host ports of the old one, and waits for it anyway. Nor does one that is
-preempted for a critical pod.
+Both use the same check, because a resize needs resources like a new pod. ``core.admission`` decides, from the node's
+facts and the other pods' allocations. A pod that is no longer desired does not count, even while it ends: an edited
+manifest's new pod has the host ports of the old one, and waits for its end anyway. A pod that is preempted for a
+critical one does not count either.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class Evaluation:
-    """Owns how many pods were ``preempted``, by what was short."""
+    """Owns how many pods were ``preempted``, by the resource that was short."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class Evaluation:
         self.preempted: Counter[str] = Counter()
 
     def evaluate(self, pod: k8s.Pod) -> Admitted | Rejection:
-        """Whether the node has what the pod's spec asks for, beside what the other pods are allocated."""
+        """Decide if the node can run the pod's spec next to the other pods' allocations."""
         return self._beside(pod, self._others(pod.metadata.uid))
 
     def evaluate_beside_all(self, pod: k8s.Pod) -> Admitted | Rejection:
-        """Evaluate the pod beside those that only end, too: their containers may still use what they asked for."""
+        """Evaluate the pod next to those that are ending, too: their containers may still use their resources."""
         others = [worker.pod for worker in self._alive() if worker.pod.metadata.uid != pod.metadata.uid]
         return self._beside(pod, [self._allocations.info(other) for other in others])
 
@@ -77,11 +77,11 @@ class Evaluation:
         return admit(pod, others, self._node.newest, facts, self._pressure.conditions())
 
     def may_be_outdated(self, uid: str) -> bool:
-        """Whether the node's object may be, by which the pod was evaluated; it is looked at once more then."""
+        """True if the node's object, by which the pod was evaluated, may be outdated; then it is read again."""
         return self._node.look_again(uid)
 
     def make_room(self, pod: k8s.Pod, admitted: Admitted) -> None:
-        """End the pods that the pod, which is admitted, preempts."""
+        """End the pods that the admitted pod preempts."""
         for victim in admitted.preempts:
             self._preempt(victim, pod, admitted.short_of)
 
@@ -98,7 +98,7 @@ class Evaluation:
             log.warning(message, object_ref(victim), object_ref(pod), short_of)
 
     def _others(self, but: str) -> list[PodInfo]:
-        """Those that hold a place, as they are allocated, ``but`` the one of that UID."""
+        """Return the facts about pods that count, as they are allocated, without the one of the UID ``but``."""
         found = []
         for worker in self._alive():
             match worker.state:
@@ -109,5 +109,5 @@ class Evaluation:
         return found
 
     def _alive(self) -> Iterator[PodWorker]:
-        """The workers of pods of which something may run."""
+        """Yield the workers of pods of which something may run."""
         return (worker for worker in self._workers if not isinstance(worker.state, Terminated | Finished))

@@ -1,7 +1,7 @@
-"""What running pods has measured: how long syncs and starts took, what was started and what failed.
+"""Measurements of running pods: durations of syncs and starts, and counts of starts and failures.
 
-Plain data, which the pod workers and those who work for them add up as they go; the metrics page spells it for
-Prometheus, of which nothing here knows. (upstream-behaviour.md §1.22)
+Plain data, updated by the pod workers and their parts; the metrics page formats it for Prometheus, of which this module
+knows nothing. (upstream-behaviour.md §1.22)
 """
 
 from __future__ import annotations
@@ -20,30 +20,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CONTAINERS: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""Upper bounds of how many containers a pod has: upstream's."""
+"""Upstream's upper bounds of buckets for the number of a pod's containers."""
 RESIZES: Final = (
     *(10.0, 50.0, 100.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0, 20000.0, 30000.0, 60000.0, 120000.0, 300000.0),
     600000.0,
 )
-"""Upper bounds of how long a resize takes, in milliseconds: upstream's."""
+"""Upstream's upper bounds of buckets for the duration of a resize, in milliseconds."""
 
 
 @dataclass(slots=True)
 class PodFigures:
-    """Owns what was measured since the agent began; all durations in seconds.
+    """Owns the measurements since the agent began; all durations in seconds unless stated otherwise.
 
-    ``syncs``: of workers, by what they were for (create, update, sync, kill); ``worker_starts``: from a worker's
-    making to its first sync; ``containers``: how many each pod had that was begun with. ``sandboxes``: making one,
-    by runtime handler, and ``sandbox_failures``; of those, ``mapped`` were of pods with users of their own, and
-    ``mapped_failures``. ``started``: containers that were to be started, by kind, and
-    ``start_failures`` by kind and the reason users read. ``restarted``: pods that were started over under the same UID,
-    by whether they are static; ``orphans``: pods that ran and that nobody had wanted. ``image_volumes``: how often one
-    was asked for, was mounted, and was not, for want of its image or of a runtime that can. ``cgroups``: making and
-    removing those of pods, by upstream's words. ``hook_fallbacks``: hooks that asked for HTTPS and got an
-    answer without it; ``sleeps_cut``: hooks that were to sleep and did not end. ``resizes_asked``: amounts of
-    containers that new specs change, by resource, requests or limits, and what becomes of it; ``resizes``: carrying one
-    out, in milliseconds, by whether that came to its end (``true``, ``false``); ``resizes_infeasible`` by why, and
-    ``resizes_accepted``: granted after they had waited, by what made it worth to ask again; all in upstream's words."""
+    ``syncs``: of workers, by purpose (create, update, sync, kill); ``worker_starts``: from a worker's creation to its
+    first sync; ``containers``: the number per begun pod. ``sandboxes``: durations of creations, by runtime handler, and
+    ``sandbox_failures``; ``mapped`` and ``mapped_failures``: those of pods with a user namespace. ``started``:
+    attempted starts of containers, by kind, and ``start_failures`` by kind and the users' reason. ``restarted``: pods
+    that were started over under the same UID, by being static; ``orphans``: running pods that were not wanted.
+    ``image_volumes``: requests, mounts, and failures for lack of the image or of the runtime's support. ``cgroups``:
+    durations of creating and removing those of pods, by upstream's words. ``hook_fallbacks``: hooks for HTTPS that were
+    answered without it; ``sleeps_cut``: hooks whose sleep was interrupted. ``resizes_asked``: requested changes of
+    containers' amounts, by resource, requests or limits, and operation; ``resizes``: durations in milliseconds, by
+    success (``true``, ``false``); ``resizes_infeasible`` by reason, and ``resizes_accepted``: granted after a wait, by
+    the trigger of the retry; all in upstream's words."""
 
     syncs: Distributions[str] = field(default_factory=Distributions)
     worker_starts: Distribution = field(default_factory=Distribution)
@@ -69,7 +68,7 @@ class PodFigures:
 
     @contextmanager
     def timed_cgroup(self, operation: str) -> Iterator[None]:
-        """Take the time of what is done to a pod's cgroup: ``update``, which makes it where there is none, or
+        """Measure the duration of an operation on a pod's cgroup: ``update``, which creates a missing one, or
         ``destroy``."""
         began = trio.current_time()
         try:

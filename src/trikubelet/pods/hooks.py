@@ -1,11 +1,11 @@
-"""Lifecycle hooks: what a container asked to be done right after its start and right before its end.
+"""Runs lifecycle hooks: a container's commands right after its start and right before its end.
 
-A hook runs inside its pod's sync and ends with it: one that hangs holds up its own pod alone, until the pod is
-deleted or, before an end, until the grace is over. It has no time limit of its own, as upstream; who calls holds the
-scope. A preStop hook is run at least once: after an agent that is stopped in the middle of it, or a runtime that goes
-away, it runs again with the grace that is left. When the runtime goes away again it has failed, for it may be the hook
-that takes the runtime away; and so has one that a runtime which answers others does not begin, after some tries. None
-runs a postStart hook of a container that it finds running.
+A hook runs inside its pod's sync and ends with it: one that hangs holds up only its own pod, until the pod is deleted
+or, before an end, until the grace is over. It has no time limit of its own, like upstream; the caller provides the
+cancel scope. A preStop hook runs at least once: if the agent is stopped or the runtime fails meanwhile, it runs again
+with the remaining grace. If the runtime fails a second time, the hook counts as failed, because it may be the hook that
+stops the runtime; so does one that a runtime, while it answers other calls, does not begin after some tries. The
+postStart hook of a container that was already running is not run.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Hooked:
-    """The container a hook is of: the pod and what it says of the container, its id, and the pod's addresses (none on
-    the host's network)."""
+    """The container of a hook: the pod, the container in its spec, its id, and the pod's addresses (none on the host's
+    network)."""
 
     pod: Pod
     container: Container
@@ -62,7 +62,7 @@ class Hooks:
         self._figures = figures
 
     async def post_start(self, of: Hooked) -> None:
-        """Run the hook of a container that just started, if it has one. Raises PodSyncError when it failed."""
+        """Run the hook of a container that just started, if it has one. Raises PodSyncError if it fails."""
         handler = of.container.lifecycle.post_start if of.container.lifecycle else None
         if handler is None:
             return
@@ -71,14 +71,14 @@ class Hooks:
         except RuntimeUnavailable as error:
             failed = failure(of.pod, of.container, handler, str(error))
         if failed:
-            # No details: what a hook writes may be secret, and more people read events than statuses.
+            # No details: a hook's output may be secret, and more people read events than statuses.
             self._warn(of, "FailedPostStartHook", "PostStartHook failed")
             raise PodSyncError(POST_START_ERROR, failed, of.container.name)
 
     async def pre_stop(self, of: Hooked) -> None:
         """Run the hook of a container that is about to be stopped, if it has one. A failure is reported and changes
-        nothing: the container is stopped all the same. Raises RuntimeUnavailable where it was not begun, or where
-        nobody can tell that it came to its end; who does not try it again says so (``pre_stop_was_cut``)."""
+        nothing: the container is stopped all the same. Raises RuntimeUnavailable if it was not begun, or if its end is
+        unknown; a caller that does not retry reports that with ``pre_stop_was_cut``."""
         handler = of.container.lifecycle.pre_stop if of.container.lifecycle else None
         if handler is None:
             return
@@ -87,14 +87,14 @@ class Hooks:
             self._pre_stop_failed(of, failed)
 
     def pre_stop_was_cut(self, of: Hooked, error: RuntimeUnavailable, *, has_failed: bool) -> None:
-        """Report that the runtime did not let it come to its end: as a failure, where it is not tried any more."""
+        """Report that the runtime failed during the hook; as a failure if it will not be retried."""
         if has_failed:
             self._pre_stop_failed(of, f"the container runtime has not let it come to its end, again: {error}")
         else:
             log.warning("Pod %s: its preStop hook was cut off and will run again: %s", object_ref(of.pod), error)
 
     def pre_stop_outlasted(self, of: Hooked) -> None:
-        """Report that the hook had not ended when its container was down, as a failure."""
+        """Report as a failure that the hook had not ended when its container was stopped."""
         self._pre_stop_failed(of, "it had not ended when its container was stopped after the grace period")
 
     def _pre_stop_failed(self, of: Hooked, why: str) -> None:
@@ -105,8 +105,8 @@ class Hooks:
         self._events.record(object_ref(of.pod, of.container.name), "Warning", reason, message)
 
     async def _run(self, of: Hooked, handler: LifecycleHandler) -> str:
-        """Run a hook to its end; how it failed, or empty. A bug in it is a failure: it is not to keep its pod from
-        being stopped. Raises RuntimeUnavailable."""
+        """Run a hook to its end; return its error, or "". A bug in it counts as a failure, because it must not keep its
+        pod from being stopped. Raises RuntimeUnavailable."""
         error, output, lost = "", b"", None
         with Barrier(lambda bug: log.error("Pod %s: a bug in a hook", object_ref(of.pod), exc_info=bug)) as barrier:
             try:
@@ -145,7 +145,8 @@ class Hooks:
         return exec_error(action.command, result), result.stdout + result.stderr
 
     async def _get(self, of: Hooked, action: HTTPGetAction) -> str:
-        """Any answer will do, whatever its status (as upstream): a hook is a notification, not a question."""
+        """Send the request. Any answer is a success, whatever its status, like upstream: a hook is only a
+        notification."""
         ips = self._host_ips() if of.pod.spec.host_network else of.ips
         if not (action.host or ips):
             return "failed to find networking container: the pod has no address"
@@ -160,7 +161,8 @@ class Hooks:
         return ""
 
     async def _get_without_tls(self, of: Hooked, target: HttpTarget) -> None:
-        """A hook that asks for HTTPS of a server without it worked for years, so it still does, and is reported."""
+        """Retry without TLS and report it. Hooks for HTTPS of a server without it have always worked, so they still
+        do."""
         await self._handlers.http_get(without_tls(target))
         self._figures.hook_fallbacks += 1
         message = f"request to HTTPS lifecycle hook {target.authority} got HTTP response, retry with HTTP succeeded"

@@ -1,6 +1,6 @@
 """A deadline for one call to the container runtime, so that one that hangs costs a sync, not the pod.
 
-The caller that gives up cannot know whether the call will still have its effect; the next sync looks.
+The effect of an abandoned call is unknown; the next sync observes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def in_time(seconds: float) -> Iterator[None]:
-    """Raises RuntimeTimeout when the block takes longer than ``seconds``."""
+    """Raise RuntimeTimeout if the block takes longer than ``seconds``."""
     try:
         with trio.fail_after(seconds):
             yield

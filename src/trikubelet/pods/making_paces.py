@@ -1,8 +1,8 @@
-"""The paces at which pods' sandboxes and containers are made: asked before one is made, and told when it is.
+"""The pace at which pods' sandboxes and containers are created: checked before each creation, and updated by it.
 
-How long one waits is ``core.making_pace``'s decision. A container's pace is that of its sandbox's life: in a new one it
-waits for nothing, for the sandbox has waited already. An edited container is another one. Of one that was seen to run
-or to have ended nobody asks: that is a matter of its crash back-off (``pods.crash_backoffs``).
+``core.making_pace`` decides the delays. A container's pace lasts as long as its sandbox: in a new one it does not wait,
+because the sandbox has waited already. An edited container counts as another one. The pace does not apply to a
+container that was observed running or ended: its crash back-off does (``pods.crash_backoffs``).
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ if TYPE_CHECKING:
     from trikubelet.model.k8s import Container, Pod
 
 NOT_THERE: Final = ("CreateContainerError", "it was created more than once and is not there; the next has to wait")
-"""Why a container waits, where nothing is known that kept the last one from starting."""
+"""Why a container waits, if the reason for the last one's failure is unknown."""
 
 _Key = tuple[str, ...]
-"""A pod's UID; for a container also its sandbox's id, and what its back-off belongs to."""
+"""A pod's UID; for a container also its sandbox's id, and its back-off key."""
 
 
 class MakingPaces:
-    """Owns which sandboxes and containers were made lately, the longest ago first; what is too old to count goes with
-    the next. They may be lost, as with the process: the worst is one made too soon."""
+    """Owns the recent creations of sandboxes and containers, the oldest first; outdated ones are dropped with the next
+    one. They may be lost with the process: the worst result is one early creation."""
 
     def __init__(self) -> None:
         self._made: OrderedDict[_Key, Made] = OrderedDict()
 
     def confirm_sandbox(self, pod: Pod) -> None:
-        """Raises RetryAt where it is too early for another sandbox."""
+        """Raise RetryAt if it is too early for another sandbox."""
         if (at := self._not_before((pod.metadata.uid,))) is not None:
             raise RetryAt("FailedCreatePodSandBox", "its last sandboxes did not last; the next has to wait", at)
 
     def confirm_container(
         self, pod: Pod, container: Container, sandbox_id: str, because: tuple[str, str] = NOT_THERE
     ) -> None:
-        """Raises RetryAt where it is too early for another of these containers in the sandbox; ``because``: with this
-        reason and message."""
+        """Raise RetryAt, with the reason and message of ``because``, if it is too early to create the container again
+        in the sandbox."""
         if (at := self._not_before(_key(pod, container, sandbox_id))) is not None:
             raise RetryAt(*because, at, container.name)
 
     def sandbox_made(self, pod: Pod) -> None:
-        """The runtime is asked for a sandbox now; one that it fails to make may be there all the same."""
+        """Record a request for a sandbox; it may exist even if the request fails."""
         self._note((pod.metadata.uid,))
 
     def container_made(self, pod: Pod, container: Container, sandbox_id: str) -> None:
-        """The runtime is asked for the container now."""
+        """Record a request for the container."""
         self._note(_key(pod, container, sandbox_id))
 
     def start_over(self, pod: Pod) -> None:
-        """The pod starts over in its sandbox: its containers are made as for the first time."""
+        """Reset the pace of the pod's containers, because it starts over in its sandbox."""
         self._drop([key for key in self._made if key[0] == pod.metadata.uid and len(key) > 1])
 
     def forget(self, uid: str) -> None:
-        """This instance of the pod is over: the next one has its own pace."""
+        """Forget this instance of the pod: the next one has its own pace."""
         self._drop([key for key in self._made if key[0] == uid])
 
     def _drop(self, keys: Collection[_Key]) -> None:

@@ -1,8 +1,8 @@
-"""This node's object: as its cluster has it, and until then as the agent describes it.
+"""This node's object: the cluster's, and until that is known the agent's own description.
 
-Written by ``node.publisher`` when the API server said something of it: in answer to what was published, or to the
-informer, which has the node that an earlier agent registered before the publisher has asked for it. Read by whoever
-evaluates pods (labels, taints), by the publisher itself, and by the local API, which shows it.
+``node.publisher`` writes it from the API server's answers, and from the informer, which has the node of an earlier
+agent's registration before the publisher has read it. The evaluation of pods (labels, taints), the publisher itself,
+and the local API, which serves it, read it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class NodeObject:
-    """Owns the node's object, which the publisher alone writes. ``received``: as the cluster has it, None while it is
-    not known to be registered; ``watched``: as the informer has it; ``looked_up``: as it was asked for by somebody else
-    while it was not received, where that is newer. ``look_again``: whether it may be outdated for the
-    pod of a UID, and is looked at once more; never without a cluster."""
+    """Owns the node's object; only the publisher writes it. ``received``: the cluster's, None while it is not known to
+    be registered; ``watched``: the informer's; ``looked_up``: read by another component while it was not received, if
+    that is newer. ``look_again``: true for the UID of a pod for which it may be outdated, and then it is read again;
+    never without a cluster."""
 
     def __init__(self, described: k8s.Node | None = None) -> None:
         self._described = described
@@ -30,7 +30,7 @@ class NodeObject:
 
     @property
     def newest(self) -> k8s.Node | None:
-        """As received, looked up or watched, or else as the agent describes it, where it does."""
+        """The received, looked up or watched one, or else the agent's description, if there is one."""
         return self.received or self.looked_up or self.watched or self._described
 
     def __repr__(self) -> str:

@@ -1,10 +1,10 @@
-"""Notes of static pods in their directories: when one with ``activeDeadlineSeconds`` began, how one ended, and the
+"""Notes of static pods in their directories: the start of one with ``activeDeadlineSeconds``, the end of one, and the
 restart counts of one that came back before its earlier life was gone.
 
-An API server remembers both of its own pods. A runtime does not: after a reboot each pod gets another sandbox, and the
-old one is collected as garbage; and where the disk is full, eviction has the containers of ended pods removed. Without
-the notes a deadline would begin anew with the next agent, and what has finished for good would run once more. And a
-container that waits for an init container has nothing at the runtime that an agent could count on from.
+API servers keep both for their own pods. A runtime does not: after a reboot each pod gets another sandbox, and the old
+one is collected as garbage; and if the disk is full, eviction removes the containers of ended pods. Without the notes a
+deadline would begin anew with the next agent, and a finished pod would run once more. And for a container that waits
+for an init container the runtime has no attempt to count on from.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class NotedLives:
         return self._noted[uid]
 
     def go_on_from(self, uid: str, attempts: Mapping[str, int]) -> None:
-        """Another life of the pod begins, and its containers go on counting from these numbers, by name."""
+        """Record that another life of the pod begins, whose containers count on from these numbers, by name."""
         self._noted[uid] = NotedLife(attempts=dict(attempts))
         self._unwritten.add(uid)
 
     def note(self, pod: k8s.Pod, status: k8s.PodStatus) -> None:
-        """The pod has a directory and this status: note there, once each, when it began, how it ended, and from where
-        its containers go on counting."""
+        """Write the note of a pod that has a directory: from its status, once each, its start and its end, and the
+        restart counts its containers count on from."""
         uid, known = pod.metadata.uid, self.of(pod)
         life = msgspec.structs.replace(_worth_noting(pod, status), attempts=known.attempts)
         if not is_static(pod) or life == NOTHING or (life == known and uid not in self._unwritten):
@@ -72,7 +72,7 @@ class NotedLives:
             self._unwritten.discard(uid)
 
     def forget(self, uid: str) -> None:
-        """This instance of the pod is over: another under its UID begins anew."""
+        """Forget this instance of the pod: another under its UID begins anew."""
         self._failure_log.works_again(uid)
         self._unwritten.discard(uid)
         if self._noted.pop(uid, NOTHING) == NOTHING:

@@ -1,10 +1,10 @@
-"""What a pod's syncs see of it, and that they are seen to act: the PLEG's cache, and its side door (``Relister``).
+"""The observations for a pod's syncs, and relist requests after changes: PLEG's cache and ``Relister``.
 
-Who acts on a pod asks for an on-demand relist of it, so the next sync sees the result without waiting for the clock.
-Containers of an earlier instance of the pod are left out, where they could not be removed before it started over: its
-worker says so (``pods.workers``). Its sandboxes are marked, so that the pod does not count as old as them. Both are
-known by their ids, for a clock may be set back, and noted in the pod's directory, for the agent may be restarted: it
-would take an exit of the earlier instance for one of this one.
+A caller that changes a pod requests an on-demand relist of it, so the next sync sees the result without waiting for the
+next full list. Containers of an earlier instance of the pod are left out if they could not be removed before it started
+over; the pod's worker marks them (``pods.workers``). Its sandboxes are marked too, so that the pod's age does not
+include theirs. Both are identified by id, because a clock may be set back, and noted in the pod's directory, because
+after a restart the agent would mistake the earlier instance's exits for this one's.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 
 
 class Observations:
-    """Owns which containers and sandboxes of a pod are of an earlier instance, where it started over despite what is
-    left of that, and the complaints about what could not be noted of it, so that each is made once an hour."""
+    """Owns which containers and sandboxes of a pod belong to an earlier instance, if it started over despite these
+    leftovers. Logs failures to note that, each once an hour."""
 
     def __init__(self, cache: PodCache, relister: Relister, notes: PodNotes) -> None:
         self._earlier: dict[str, frozenset[str]] = {}  # by UID; ids
@@ -40,36 +40,37 @@ class Observations:
         self._failure_log = FailureLog()
 
     async def newer_than(self, uid: str, since: float, *, soon: bool = False) -> PodObservation:
-        """What the runtime has of the pod, seen after ``since`` (an instant); ``soon``: ask for it, unless it is known,
-        rather than wait for the next list. Raises the RuntimeCallError or TooSlowError of the pod's inspection."""
+        """Return the runtime's state of the pod, observed after ``since`` (an instant); ``soon``: request a relist if
+        needed, rather than wait for the next list. Raises the RuntimeCallError or TooSlowError of the pod's
+        inspection."""
         if soon and not self._cache.is_newer(uid, since):
             self._relister.request_relist(uid)
         return self.current_instance(await self._cache.newer_than(uid, since))
 
     async def all_instances(self, uid: str) -> PodObservation:
-        """What the runtime has of the pod now, whichever life it is of. Raises as ``newer_than`` does."""
+        """Return the runtime's present state of the pod, including earlier instances. Raises like ``newer_than``."""
         return await self._cache.newer_than(uid, instant())
 
     def current_instance(self, observed: PodObservation) -> PodObservation:
-        """Without what remains of an earlier instance of the pod: all that its status may speak of."""
+        """Return the observation without leftovers of an earlier instance of the pod, which do not belong in its
+        status."""
         uid = observed.uid
         if uid not in self._earlier:
             self._earlier[uid] = self._noted(uid)
         return observed.without_earlier(self._earlier[uid]) if self._earlier[uid] else observed
 
     def changing(self, uid: str) -> AbstractContextManager[None]:
-        """Within it the caller changes the pod; at its end a relist of it is asked for."""
+        """Return a context in which the caller changes the pod; at its end a relist is requested."""
         return self._relister.changing(uid)
 
     def begin_despite_leftovers(self, uid: str) -> None:
-        """From now on none of the pod's containers and sandboxes that are there counts: they are of an instance that is
-        over."""
+        """Ignore the pod's present containers and sandboxes from now on: they belong to an ended instance."""
         seen = self._cache.get(uid)
         self._earlier[uid] = frozenset((*(one.id for one in seen.containers), *(box.id for box in seen.sandboxes)))
         self._unnoted.add(uid)
 
     def note_earlier(self, uid: str) -> None:
-        """The pod has a directory now: note there, once, what is of an earlier instance."""
+        """Note in the pod's directory, which exists now, what belongs to an earlier instance; once."""
         if uid not in self._unnoted:
             return
         try:
@@ -82,7 +83,7 @@ class Observations:
             self._unnoted.discard(uid)
 
     def forget(self, uid: str) -> None:
-        """This instance of the pod is over."""
+        """Forget this instance of the pod."""
         self._unnoted.discard(uid)
         self._failure_log.works_again(uid)
         if not self._earlier.pop(uid, None):

@@ -1,10 +1,9 @@
-"""A sync of a pod: towards its configuration, to its end, or of what it leaves (upstream: SyncPod,
-SyncTerminatingPod, SyncTerminatedPod).
+"""Syncs a pod: to its configuration, to its end, or to clean up after it (upstream: SyncPod, SyncTerminatingPod,
+SyncTerminatedPod).
 
 Each is one pass from facts to actions: from an observation newer than the last sync, compute and publish the status,
-plan, carry out. Whoever acted asks for an on-demand relist of the pod, so the next pass sees the result without waiting
-for the clock. Nothing is remembered between syncs but notes, which a restart of the agent may lose: the parts that are
-joined here own them.
+plan, carry out. Changes request an on-demand relist of the pod, so the next pass sees the result without waiting for
+the next full list. Between syncs only notes are kept, which a restart of the agent may lose; the parts own them.
 
     observations ─► publisher: status ─► preparation ─► core.actions plans ─► resizing, carry_out ─► publisher: status
 """
@@ -45,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class PodSyncer:
-    """Owns no state. Joins the parts for one pod's syncs; shared by all workers."""
+    """Joins the parts for one pod's syncs; shared by all workers. Owns no state."""
 
     def __init__(
         self,
@@ -69,20 +68,19 @@ class PodSyncer:
         self._killer = killer
 
     async def run_with_probes(self, pod: k8s.Pod, live: Callable[[], Awaitable[None]]) -> None:
-        """Run ``live``, the pod's worker, with what lives beside it: the pod's probes."""
+        """Run ``live``, the pod's worker, together with the pod's probes."""
         await self._probes.run_with_probes(pod, live)
 
     async def observe(self, uid: str, since: float, *, soon: bool = False) -> PodObservation:
-        """What the runtime has of the pod (see ``Observations``). Raises the RuntimeCallError or TooSlowError of the
-        pod's inspection."""
+        """Return the runtime's state of the pod (see ``Observations``). Raises the RuntimeCallError or TooSlowError of
+        the pod's inspection."""
         return await self._observations.newer_than(uid, since, soon=soon)
 
     async def sync(self, pod: k8s.Pod, observed: PodObservation) -> Outcome:
         """Bring the pod closer to its configuration. DONE: its phase is terminal; AGAIN: something was begun; AT_ONCE:
-        something was taken away, and it goes on from there; IDLE: it is as configured.
+        something was removed, and the next sync follows at once; IDLE: it is as configured.
 
-        Raises PodSyncError (also for a disk that takes nothing) or RuntimeCallError when something is left to try
-        again.
+        Raises PodSyncError (also for a disk that cannot be written) or RuntimeCallError if something must be retried.
         """
         await self._publisher.read_termination_messages(pod, observed)
         pod = self._resizing.as_allocated(pod)
@@ -94,11 +92,11 @@ class PodSyncer:
         left = self.seconds_left(pod)
         with trio.move_on_after(math.inf if left is None else left):
             return await self._reconcile(pod, observed, status)
-        # A hook or a pull that hangs does not hold the pod's own deadline off; the next sync reports it.
+        # A hook or a pull that hangs does not delay the pod's own deadline; the next sync reports it.
         return Outcome.AGAIN
 
     async def _reconcile(self, pod: k8s.Pod, observed: PodObservation, status: k8s.PodStatus) -> Outcome:
-        """Plan and carry out; ``pod`` is as it is allocated."""
+        """Plan and carry out; ``pod`` has its allocated resources."""
         uid = pod.metadata.uid
         await self._preparation.begin(pod)
         self._observations.note_earlier(uid)
@@ -122,13 +120,13 @@ class PodSyncer:
             self._publisher.publish(pod, observed, is_ending=False)
         if problem is not None:
             raise problem
-        # That a container is gone is no news (PLEG reports starts and deaths), and nothing else may have happened.
+        # PLEG reports starts and deaths, but not removals, so no event may follow.
         return Outcome.AT_ONCE if actions.to_reset else Outcome.AGAIN
 
     async def terminate(self, pod: k8s.Pod, state: Terminating, before: PodObservation) -> Outcome:
         """Stop every container and sandbox within the grace. DONE: none runs any more.
 
-        Raises RuntimeCallError when the pod could not be inspected or a container not be stopped, PodSyncError when
+        Raises RuntimeCallError if the pod could not be inspected or a container not be stopped, PodSyncError if
         something runs after all was stopped.
         """
         uid = pod.metadata.uid
@@ -140,30 +138,30 @@ class PodSyncer:
         after = await self._observations.all_instances(uid)
         alive = [*after.running, *(box for box in after.sandboxes if box.state is SandboxState.READY)]
         if alive:
-            # Something was made while we stopped the rest, or the runtime said "stopped" of what is not.
+            # Something was created while the rest was stopped, or the runtime reported a running one as stopped.
             raise PodSyncError("FailedKillPod", f"{len(alive)} of its containers and sandboxes still run")
-        own = self._observations.current_instance(after)  # what remains of an earlier one has had its last word
+        own = self._observations.current_instance(after)  # an earlier instance's messages were read at its own end
         await self._publisher.read_termination_messages(pod, own)
-        # A pod that ends with the agent has not failed: the next agent goes on with it.
+        # A pod that ends with the agent has not failed: the next agent continues it.
         self._publisher.publish(pod, own, is_ending=state.reason is not StopReason.AGENT_STOPS)
         return Outcome.DONE
 
     async def clean_up(self, pod: k8s.Pod, state: Terminated) -> Outcome:
-        """Take down what was made ready for the pod. DONE: nothing of it needs a task any more. Raises VolumeFailed and
-        CgroupFailed."""
+        """Remove everything that was prepared for the pod. DONE: nothing of it needs a task any more. Raises
+        VolumeFailed and CgroupFailed."""
         await self._preparation.clean_up(pod)
         return Outcome.DONE
 
     def seconds_left(self, pod: k8s.Pod) -> float | None:
-        """Until the pod's activeDeadlineSeconds are over (see ``StatusPublisher``)."""
+        """Return the seconds until the pod's activeDeadlineSeconds are over (see ``StatusPublisher``)."""
         return self._publisher.seconds_left(pod)
 
     def publish_readiness(self, pod: k8s.Pod) -> None:
-        """Publish what probes and readiness gates say now, in the middle of a sync or without one."""
+        """Publish the present results of probes and readiness gates, during a sync or without one."""
         self._publisher.publish_readiness(pod)
 
     def begin_despite_leftovers(self, uid: str) -> None:
-        """From now on nothing of the pod that is there counts: it is of an instance that is over."""
+        """Ignore everything present of the pod from now on: it belongs to an ended instance."""
         self._observations.begin_despite_leftovers(uid)
 
     def last_attempts(self, pod: k8s.Pod) -> Mapping[str, int]:
@@ -171,11 +169,12 @@ class PodSyncer:
         return self._publisher.last_attempts(pod)
 
     def go_on_from(self, uid: str, attempts: Mapping[str, int]) -> None:
-        """Another life of the pod begins, whose restart counts go on from these, by the names of containers."""
+        """Record that another life of the pod begins, whose restart counts continue these, by the names of
+        containers."""
         self._publisher.go_on_from(uid, attempts)
 
     def forget(self, uid: str) -> None:
-        """This instance of the pod is over and left nothing to show."""
+        """Forget this instance of the pod, which is over and has nothing left to show."""
         self._observations.forget(uid)
         self._carry_out.forget(uid)
         self._publisher.forget(uid)

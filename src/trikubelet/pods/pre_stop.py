@@ -1,9 +1,9 @@
 """One run of a preStop hook, as a task next to the stop of its container.
 
 The stop waits for a hook until the container's grace has expired, and then stops the container. The hook's call stays
-open meanwhile: a runtime kills the command of a call that is given up, and a server notices a connection that is
-closed. Both would cut short work that upstream lets finish in the seconds that the container still has. The task is
-cancelled when the container is down.
+open meanwhile: a runtime kills the command of a cancelled call, and a server notices a closed connection. Both would
+interrupt work that upstream lets finish in the seconds that the container still has. The task is cancelled when the
+container has ended.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PreStopRun:
             if self.has_expired:
                 self.hooks.pre_stop_was_cut(self.of, error, has_failed=True)
         except trio.Cancelled:
-            # A sleep that is longer than the grace is no failure: it waits for as long as there is.
+            # A sleep that is longer than the grace is no failure: it lasts until the end of the grace.
             if self.has_expired and not self._sleeps():
                 self.hooks.pre_stop_outlasted(self.of)
             raise

@@ -1,11 +1,10 @@
-"""What a pod needs before anything of it runs, and what is taken down when nothing of it will run again.
+"""Prepares what a pod needs before anything of it runs, and removes it when nothing of it will run again.
 
     begin: the network is ready ─► directory     set_up: cgroup ─► volumes     clean_up: volumes ─► cgroup ─► user ids
 
-Called by a pod's syncs (``pods.pod_syncer``), at each of them: all of it is idempotent, and brings up to date what is
-there. Whatever is not ready is reported as an event in upstream's words, and ends the sync. The directory is not a
-worker's to remove: a pod that has ended keeps its notes there as long as it is desired, and when it is no longer, its
-worker has no task (``node.orphaned_pods``).
+A pod's syncs (``pods.pod_syncer``) call this each time: all of it is idempotent, and updates what exists. Failures are
+reported as events in upstream's words, and end the sync. The directory is not removed by a worker: an ended pod keeps
+its notes there while it is desired, and afterwards its worker has no task (``node.orphaned_pods`` removes it).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ NETWORK_NOT_READY: Final = "network is not ready"
 
 
 class Preparation:
-    """Makes ready what pods need, and takes it down. Owns no state."""
+    """Prepares what pods need, and removes it. Owns no state."""
 
     def __init__(
         self,
@@ -56,19 +55,19 @@ class Preparation:
         self._figures = figures
 
     async def begin(self, pod: Pod) -> None:
-        """The pod has a network to come, and a directory to note things in. Raises PodSyncError (NetworkNotReady), also
-        for a disk that takes nothing."""
+        """Check that the runtime's network is ready, and create the pod's directory. Raises PodSyncError
+        (NetworkNotReady, or for a disk that cannot be written)."""
         self._check_network(pod)
         await self._make_directory(pod)
 
     async def set_up(self, pod: Pod, *, beside: Pod | None = None) -> dict[str, str]:
-        """The pod's cgroup and then its volumes, by their names: the host paths. ``pod`` is as it is allocated;
-        ``beside``: as it was, while it is resized. Raises CgroupFailed and VolumeFailed."""
+        """Set up the pod's cgroup and then its volumes; return the volumes' host paths by name. ``pod`` has its
+        allocated resources; ``beside``: as it was, during a resize. Raises CgroupFailed and VolumeFailed."""
         await self.ensure_cgroup(pod, beside=beside)
         return await self._set_up_volumes(pod)
 
     async def ensure_cgroup(self, pod: Pod, *, beside: Pod | None = None) -> None:
-        """The pod's cgroup, with what it needs now (see ``set_up``). Raises CgroupFailed."""
+        """Create or update the pod's cgroup (see ``set_up``). Raises CgroupFailed."""
         self._tear_down.not_down(pod.metadata.uid)
         try:
             with self._figures.timed_cgroup("update"):
@@ -78,10 +77,10 @@ class Preparation:
             raise
 
     async def clean_up(self, pod: Pod) -> None:
-        """Take the volumes and the cgroup down, and give the pod's users back. Raises VolumeFailed and CgroupFailed."""
+        """Remove the volumes and the cgroup, and release the pod's user ids. Raises VolumeFailed and CgroupFailed."""
         uid = pod.metadata.uid
         if uid_problem(uid):
-            return  # an orphan's, by somebody else's label: no path was ever made of it, and none is now
+            return  # an orphan whose UID comes from another program's label: no path was ever made from it
         await self._tear_down.take_down(uid)
         self._user_ids.release(uid)
 
@@ -95,7 +94,7 @@ class Preparation:
         try:
             make = partial(self._directories.make_pod, pod.metadata.uid)
             await disk_in_time(self._bounds.runtime_call_seconds_max, make)
-        except OSError as error:  # a disk that is full or read-only is the operator's to mend
+        except OSError as error:  # an operator must fix a full or read-only disk
             message = f"error making pod data directories: {error}"
             self._events.record(object_ref(pod), "Warning", "FailedToMakePodDataDirectories", message)
             raise PodSyncError("FailedToMakePodDataDirectories", message) from error

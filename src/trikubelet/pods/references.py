@@ -1,12 +1,12 @@
-"""Asking for what a container's variables come from, right before the container is configured, and for the class of a
-pod's runtime before its sandbox is.
+"""Reads the sources of a container's variables, right before the container is configured, and the runtime class of a
+pod before its sandbox is.
 
     core: references ─► ConfigMaps, Secrets, services (ports.PodObjects), files (ports.Volumes) ─► EnvSources ─► core
 
-All are asked side by side, but of a volume one file at a time. Of a file only the values that are named are kept, and
-all files together may be only so large, for the same bytes may be there under thousands of names. What is not there is
-reported as such: whether that matters is decided where the variables are made. Whoever asked for an object is woken
-when it comes, so a pod that waits for one need not ask again by the clock.
+All are requested concurrently, but only one file at a time per volume. Only the requested values of a file are kept,
+and the total of all files is limited, because the same bytes may be there under thousands of names. Missing sources are
+reported as such; the code that makes the variables decides if that matters. A pod that requested an object is woken
+when it appears, so it need not poll.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from trikubelet.ports import PodObjects, Volumes
 
 READ_SECONDS_MAX: Final = 10.0
-"""For one file of variables. Only a disk that hangs takes longer."""
+"""The limit for one file of variables. Only a disk that hangs takes longer."""
 
 
 class References:
-    """Follows a pod's and its containers' references. Owns no state."""
+    """Follows the references of pods and their containers. Owns no state."""
 
     def __init__(self, objects: PodObjects, volumes: Volumes) -> None:
         self._objects = objects
         self._volumes = volumes
 
     async def follow(self, pod: Pod, container: Container, volume_paths: Mapping[str, str]) -> EnvSources:
-        """Everything the container's variables come from, as it is now; ``volume_paths``: host paths of the pod's
-        volumes. Raises ConfigError where somebody who must be asked does not say."""
+        """Return the present sources of the container's variables; ``volume_paths``: host paths of the pod's volumes.
+        Raises ConfigError if a source does not answer."""
         needed = references(container)
         config_maps: dict[str, ConfigMap | None] = {}
         secrets: dict[str, Secret | None] = {}
@@ -61,7 +61,8 @@ class References:
             secrets[name] = await self._objects.secret(pod, name)
 
         async def files_of(volume: str) -> None:
-            # One after another, for a volume is read by one thread at a time, so that one that hangs takes no more.
+            # One after another, because one thread reads a volume at a time, so that one that hangs blocks no more
+            # threads.
             for path, keys in ((path, keys) for (name, path), keys in needed.files.items() if name == volume):
                 found = files[volume, path] = await self._file(volume_paths[volume], path, keys)
                 if isinstance(found, EnvFile):
@@ -78,8 +79,8 @@ class References:
         return EnvSources(config_maps, secrets, files, services)
 
     async def runtime_handler(self, pod: Pod) -> str:
-        """The runtime handler of the pod's class, "" for the default one (upstream: LookupRuntimeHandler). Raises
-        SandboxConfigError where there is no such class, or nobody says whether."""
+        """Return the runtime handler of the pod's class, "" for the default one (upstream: LookupRuntimeHandler).
+        Raises SandboxConfigError if there is no such class, or if that is unknown."""
         name = pod.spec.runtime_class_name
         if not name:
             return ""
@@ -104,7 +105,7 @@ class References:
 
 
 async def _side_by_side(*asks: Callable[[], Awaitable[None]]) -> str:
-    """Ask all; what the first of those said, in their order, who could not answer, or answered too much."""
+    """Await all calls; return the first error, in the order of the calls, of one that failed or exceeded its limit."""
     problems = ["" for _ in asks]
 
     async def one(place: int, ask: Callable[[], Awaitable[None]]) -> None:

@@ -1,10 +1,9 @@
-"""Decides about one resize: never, now, when others have made room, or another time; notes and reports what was
-decided.
+"""Decides about one resize: never, now, after others have made room, or later; notes and reports the decision.
 
     infeasible_reason ─► infeasible;  evaluation ─► granted: allocated │ deferred, maybe until pods have ended
 
-Which are to be decided about, and in which turn, is ``pods.resizes``'s, who calls this; a resize is evaluated as a new
-pod is (``pods.evaluation``).
+``pods.resizes`` chooses the resizes and their order, and calls this; a resize is evaluated like a new pod
+(``pods.evaluation``).
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ class ResizeDecisions:
         self._figures = figures
 
     def decide(self, one: Waiting) -> bool:
-        """Decide about one pod's resize; whether it still waits. It does where it is not granted and another time may
-        be: an infeasible one only has another spec to wait for. Never blocks."""
+        """Decide about one pod's resize; True if it still waits. It waits if it is not granted but may be later: an
+        infeasible one can only wait for another spec. Never blocks."""
         pod, uid = one.pod, one.pod.metadata.uid
         generation = pod.metadata.generation or 0
         if one.allocated is pod:
@@ -75,7 +74,7 @@ class ResizeDecisions:
         return False
 
     def _grant(self, one: Waiting) -> bool:
-        """Whether that could be written down."""
+        """Grant the resize; True if that could be written."""
         pod = one.pod
         try:
             self._allocations.allocate(pod)
@@ -83,7 +82,7 @@ class ResizeDecisions:
             generation = pod.metadata.generation or 0
             self.wait(one, Pending(DEFERRED, f"what is allocated cannot be written down: {error}", generation))
             return False
-        self._notes.forget(pod.metadata.uid)  # of the resize before it, too, which this one took the place of
+        self._notes.forget(pod.metadata.uid)  # including those of an earlier resize that this one replaced
         log.info("Pod %s: its resize is granted", object_ref(pod))
         message = messages.event_message("started", pod, pod.metadata.generation or 0)
         self._events.record(object_ref(pod), "Normal", messages.STARTED, message)
@@ -98,7 +97,7 @@ class ResizeDecisions:
             before is not None and before.message != NOT_YET and before._replace(message=pending.message) == pending
         )
         if was_said:
-            return  # the amounts in a message change with every pod that comes and goes
+            return  # the amounts in a message change with every pod that starts or ends
         log.info("Pod %s: its resize is %s: %s", object_ref(pod), pending.reason, pending.message)
         event = messages.INFEASIBLE if pending.reason == INFEASIBLE else messages.DEFERRED
         message = messages.event_message(pending.reason, pod, pending.generation, pending.message)

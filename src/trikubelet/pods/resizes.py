@@ -1,15 +1,13 @@
-"""Has resizes decided about: at once when one is asked for, and again for those that wait, each in its turn.
+"""Schedules decisions about resizes: at once for a new request, and again in order for those that wait.
 
     spec changed ──consider──► granted: allocated, its worker carries it out
                         └────► waits: PodResizePending ──retry──► when a pod has gone or shrunk, and every few minutes
 
-Deciding may end pods, to make room; that others end never decides anything on the spot, but wakes the task.
-
-A resize is decided about before the worker hears of the new spec, so that no status has seen the one and not the other.
-One that waits from before this agent began is decided about once every source has spoken: what the other pods are
-allocated must be known first. One that is infeasible waits for another spec. An error about one pod is logged by its
-name, and the others are decided about. What is decided is ``pods.resize_decisions``'s to say.
-(upstream: allocation_manager.go)
+A decision may end pods, to make room; the end of other pods never decides anything on the spot, but wakes the task. A
+resize is decided before the worker is notified of the new spec, so that no status reflects only one of both. One that
+has waited since before this agent began is decided once every source has reported, because the allocations of the other
+pods must be known first. An infeasible one waits for another spec. An error about one pod is logged with its name, and
+the others go on. ``pods.resize_decisions`` makes the decisions. (upstream: allocation_manager.go)
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ POD_TERMINATED, PERIODIC = "pod_terminated", "periodic_retry"
 
 
 class Resizes:
-    """Owns which pods' resizes are to be decided about again, in no order, and since when each waits."""
+    """Owns which pods' resizes must be decided again, in no order, and since when each waits."""
 
     def __init__(
         self,
@@ -77,7 +75,7 @@ class Resizes:
         self._woken_by = PODS_ADDED
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Decide again about those that wait, until cancelled."""
+        """Decide again about waiting resizes, until cancelled."""
         task_status.started()
         pause = self._bounds.resize_first_retry_seconds
         while True:
@@ -90,8 +88,8 @@ class Resizes:
             self.retry(why)
 
     def begin(self, pod: Pod) -> None:
-        """The pod gets a worker. Where its spec asks for something else than it was allocated by an earlier
-        agent, that is decided about soon. Never blocks."""
+        """Notice that the pod gets a worker. If its spec differs from the allocation of an earlier agent, that is
+        decided soon. Never blocks."""
         if self._allocations.as_allocated(pod) is pod:
             return
         uid, shown = pod.metadata.uid, _pending(pod.status.conditions if pod.status is not None else ())
@@ -103,7 +101,7 @@ class Resizes:
         self._wake(PODS_ADDED)
 
     def consider(self, pod: Pod) -> None:
-        """The pod has another spec: decide about a resize, before its worker hears of it. Never blocks."""
+        """Decide about a resize of the pod, which has another spec, before its worker is notified. Never blocks."""
         uid = pod.metadata.uid
         if (worker := self._workers.worker(uid)) is not None:
             self._figures.resizes_asked.update(asked_changes(worker.pod, pod))
@@ -118,8 +116,8 @@ class Resizes:
         self.retry(POD_UPDATED, pod)
 
     def ended(self, _pod: Pod) -> None:
-        """A pod is over: others may have what it had, and soon. Never blocks. Decides nothing here: a pod that had not
-        begun is over the moment it is to make room, in the midst of deciding about the one that it makes room for."""
+        """Notice that a pod is over, so that others may soon have its resources. Never blocks. Decides nothing here: a
+        pod that had not begun is over the moment it is preempted, in the middle of the decision that preempts it."""
         self._wake(POD_TERMINATED)
 
     def _wake(self, why: str) -> None:
@@ -127,8 +125,8 @@ class Resizes:
         self._woken.set()
 
     def retry(self, why: str, newest: Pod | None = None) -> None:
-        """Decide about every resize that waits, the first in turn first; ``newest``: a pod whose worker has not heard
-        of its new spec yet. Never blocks."""
+        """Decide about every resize that waits, in order; ``newest``: a pod whose worker does not know its new spec
+        yet. Never blocks."""
         if not self._waiting or not self._desired.all_ready:
             return
         for one in self._all(newest):
@@ -147,7 +145,7 @@ class Resizes:
                 self._workers.wake([uid])
 
     def _all(self, newest: Pod | None) -> list[Waiting]:
-        """Those that wait, in their turn."""
+        """Return the waiting resizes, in order."""
         found = []
         for uid in list(self._waiting):
             worker = self._workers.worker(uid)

@@ -1,11 +1,11 @@
-"""Carries out a resize that was granted: changes containers that run to what they are allocated.
+"""Carries out a granted resize: changes running containers to their allocated amounts.
 
-    under_way: what is to be done ─► the cgroup does for what was and shall be ─► carry_out ─► end: it does for no more
+    under_way: find the changes ─► the cgroup suffices for old and new amounts ─► carry_out ─► end: only for the new
 
-Called by the pod's syncs (``pods.pod_syncer``), which do in between what else the pod needs. First are changed the
-containers that only shrink. Before a limit of memory shrinks it is looked whether less than that is in use: the kernel
-would kill what does not fit. What fails leaves the rest for the next sync, which begins by what was noted.
-(upstream: doPodResizeAction)
+The pod's syncs (``pods.pod_syncer``) call this, and do other work of the pod in between. Containers that only shrink
+are changed first. Before a memory limit shrinks, the current usage is checked to be below it: the kernel would kill
+what does not fit. A failure leaves the rest for the next sync, which starts from the recorded amounts. (upstream:
+doPodResizeAction)
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
-    """What of a pod's resizes is not done yet. ``containers``: those that are to be changed as they run; ``before``:
-    the pod as it was made, None where there is nothing to do: its cgroup has to do for that, too, until all is done."""
+    """A pod's unfinished resizes. ``containers``: those to be changed while they run; ``before``: the pod with its
+    actual amounts, None if there is nothing to do: its cgroup must suffice for that, too, until all is done."""
 
     containers: tuple[Resize, ...]
     before: Pod | None
@@ -79,11 +79,11 @@ class Resizing:
         self._figures = figures
 
     def as_allocated(self, pod: Pod) -> Pod:
-        """The pod with what it is allocated in place of what its spec says."""
+        """Return the pod with its allocated resources in place of the spec's."""
         return self._allocations.as_allocated(pod)
 
     def under_way(self, pod: Pod, observed: PodObservation) -> UnderWay:
-        """What was granted to the pod, which is as it is allocated, and is still to be done."""
+        """Return the changes that were granted to the pod, which has its allocated resources, and are not done yet."""
         held = self._allocations.learned(pod, observed)
         found = resizes(pod, observed, held)
         return UnderWay(found, as_made(pod, found, held) if found or is_pods_own_under_way(held) else None)
@@ -91,8 +91,8 @@ class Resizing:
     async def carry_out(
         self, pod: Pod, before: Pod, observed: PodObservation, actions: PodActions
     ) -> tuple[PodObservation, ResizeFailed | None]:
-        """Change the containers that are changed as they run; the observation as it is then, and what went wrong: that
-        keeps nothing else of the pod from being mended."""
+        """Change the containers that are changed while they run. Returns the resulting observation and the error, which
+        does not keep the rest of the pod from being synced."""
         uid, began = pod.metadata.uid, trio.current_time()
         is_done = False
         try:
@@ -108,7 +108,7 @@ class Resizing:
         return observed, None
 
     async def end(self, pod: Pod) -> None:
-        """All containers have what they are allocated, so the pod needs no more than that. Raises ResizeFailed and
+        """Reduce the pod to its allocated resources, which all its containers have now. Raises ResizeFailed and
         CgroupFailed."""
         await self._preparation.ensure_cgroup(pod)
         try:
@@ -118,15 +118,16 @@ class Resizing:
         self._notes.note_carried_out(pod.metadata.uid)
 
     def forget(self, uid: str) -> None:
-        """This instance of the pod is over: another one is allocated again."""
+        """Forget this instance of the pod: another one is allocated anew."""
         self._allocations.forget(uid)
         self._notes.forget(uid)
 
     async def _check(
         self, pod: Pod, before: Pod, staying: Sequence[ContainerStatus], to_resize: Sequence[Resize]
     ) -> None:
-        """Raise ResizeFailed where the pod, as it was ``before``, uses more memory than it is allocated now, or one of
-        its containers that are to be changed does. ``staying``: those that run on; what is recreated gives all back."""
+        """Raise ResizeFailed if the pod, as it was ``before``, uses more memory than it is allocated now, or one of its
+        containers that will be changed does. ``staying``: the containers that run on; recreated ones release all
+        memory."""
         limits = {one.status.id: one for one in to_resize if one.memory_limit_shrinks}
         new, old = of_pod(pod, "limits", "memory"), of_pod(before, "limits", "memory")
         pods_own = new if new and (not old or new < old) else 0
@@ -148,8 +149,8 @@ class Resizing:
             raise _failed(f"cannot decrease memory limits: {', '.join(found)}")
 
     async def _change(self, pod: Pod, observed: PodObservation, to_resize: Sequence[Resize]) -> PodObservation:
-        """Change these containers of the pod, which is as it is allocated; the observation as it is then. Raises
-        ResizeFailed at the first that cannot be changed."""
+        """Change these containers of the pod, which has its allocated resources; return the resulting observation.
+        Raises ResizeFailed at the first that cannot be changed."""
         for one in sorted(to_resize, key=lambda one: not one.shrinks):
             resources = container_resources(pod, one.container, self._facts)
             try:
@@ -175,7 +176,7 @@ def _problem(what: str, limit: int, used: int | None) -> str:
 
 
 def _seen(observed: PodObservation, one: Resize, resources: LinuxResources) -> PodObservation:
-    """With what the runtime has just taken in place of what it reported before; it is asked again soon."""
+    """Return the observation with the accepted amounts in place of the reported ones; it is updated soon."""
     if one.status.resources is None:
         return observed
     held = HeldResources(

@@ -1,8 +1,8 @@
-"""Which containers an operator wants restarted (``trikubelet restart``): a request is noted here, and a pod's next
-sync plans by it.
+"""The containers that an operator wants restarted (``trikubelet restart``): a request is recorded here, and the pod's
+next sync includes it in its plan.
 
-So a container is stopped by its own pod's worker, with its hook and its grace, and by nobody beside it. A request is
-about one run of a container: with the end of that run, whatever ended it, it is fulfilled.
+So only the pod's own worker stops the container, with its hook and its grace. A request is about one run of a
+container: it is fulfilled with the end of that run, whatever ended it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ REQUESTS_MAX: Final = 10_000
 
 
 class RestartRequests:
-    """Owns the ids of the containers that are to be restarted. Of too many the oldest requests are forgotten: those of
-    pods that went before they could be fulfilled."""
+    """Owns the ids of the containers to be restarted. Above the limit the oldest requests are dropped: those of pods
+    that were gone before they could be fulfilled."""
 
     def __init__(self) -> None:
         self._ids: dict[str, None] = {}
 
     def add(self, container_ids: Iterable[str]) -> None:
-        """Request the end of these runs. The pod's worker has to be woken besides."""
+        """Request the end of these runs. The caller must also wake the pod's worker."""
         self._ids.update(dict.fromkeys(container_ids))
         while len(self._ids) > REQUESTS_MAX:
             del self._ids[next(iter(self._ids))]
 
     def about(self, observed: PodObservation) -> frozenset[str]:
-        """The containers of a pod, by id, that run and should not; those that have ended are requested no more."""
+        """Return the ids of a pod's containers that run and must be restarted; requests for ended ones are dropped."""
         running = {status.id for status in observed.running}
         for status in observed.containers:
             if status.id not in running:

@@ -1,7 +1,7 @@
-"""A sandbox's configuration for this node, with what only asking shows: its runtime handler, its users, its groups.
+"""A sandbox's configuration for this node, with the parts that need I/O: its runtime handler, user ids and groups.
 
-Of a sandbox that stands nothing is chosen again: its users are those that were written down, and its handler is left
-out, which nobody asks for. ``pods.sandboxes`` asks; ``core.containers`` decides what stands in it.
+An existing sandbox keeps its choices: its user ids are the noted ones, and its handler is left out, because it has no
+further use. ``pods.sandboxes`` calls this; ``core.containers`` decides the content.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SandboxConfigs:
-    """Makes sandboxes' configurations for this node. Owns no state."""
+    """Builds sandboxes' configurations for this node. Owns no state."""
 
     def __init__(
         self, volumes: Volumes, references: References, user_ids: UserIds, events: Events, facts: NodeFacts
@@ -36,8 +36,8 @@ class SandboxConfigs:
         self._facts = facts
 
     async def sandbox(self, pod: Pod, attempt: int, *, is_new: bool) -> SandboxConfig:
-        """The sandbox's configuration; of one that stands (not ``is_new``) without its runtime handler, which nobody
-        asks for then. Raises SandboxConfigError."""
+        """Return the sandbox's configuration; for an existing one (not ``is_new``) without its runtime handler. Raises
+        SandboxConfigError."""
         pod = in_groups(pod, self._volumes.groups(pod.metadata.uid))
         for warning in dns_plan(pod, self._facts).warnings:
             self._events.record(object_ref(pod), "Warning", warning.reason, warning.message)

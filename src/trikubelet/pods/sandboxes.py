@@ -1,7 +1,7 @@
-"""Making a pod's sandbox: its configuration, the log directory the runtime expects to find, and the call, settled.
+"""Creates a pod's sandbox: its configuration, the log directory that the runtime expects, and the settled call.
 
-Asked by ``pods.carry_out`` at each sync that does something; of a sandbox that stands for its configuration alone,
-which goes along with every container that is made in it.
+``pods.carry_out`` calls this at each sync that does something; for an existing sandbox only for its configuration,
+which is passed with every container that is created in it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Sandboxes:
-    """Configures and makes sandboxes. Owns no state."""
+    """Configures and creates sandboxes. Owns no state."""
 
     def __init__(
         self,
@@ -56,7 +56,8 @@ class Sandboxes:
         self._figures = figures
 
     async def configure(self, pod: Pod, attempt: int, *, is_new: bool) -> SandboxConfig:
-        """The configuration of the pod's sandbox, whether it stands or ``is_new``. Raises PodSyncError."""
+        """Return the configuration of the pod's sandbox, an existing one or one that ``is_new``. Raises
+        PodSyncError."""
         try:
             return await self._configs.sandbox(pod, attempt, is_new=is_new)
         except PodSyncError as error:
@@ -64,15 +65,15 @@ class Sandboxes:
             raise
 
     async def make(self, pod: Pod, config: SandboxConfig) -> SandboxStatus:
-        """Make the sandbox, settled; as the runtime has it then. Raises PodSyncError, and RuntimeCallError where it
-        cannot be asked."""
+        """Create the sandbox, settled; return its status at the runtime. Raises PodSyncError, and RuntimeCallError if
+        the runtime is unavailable."""
         limit, began = self._bounds.runtime_call_seconds_max, trio.current_time()
         is_mapped = pod.spec.host_users is False
         self._figures.mapped += is_mapped
         try:
             await disk_in_time(limit, partial(self._files.make_log_directory, config.log_directory, ""))
             self._paces.sandbox_made(pod)
-            # Twice the time of any other call, as upstream: it sets the pod's network up.
+            # Twice the time of any other call, like upstream, because it sets up the pod's network.
             async with settled(self._bounds.settle_seconds_max):
                 with in_time(2 * limit):
                     made = await self._runtime.run_sandbox(config)

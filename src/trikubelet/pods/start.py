@@ -1,8 +1,8 @@
-"""Starting one container: back-off, images, creation, postStart hook; each with its own way to fail.
+"""Starts one container: back-off, images, creation, postStart hook; each with its own errors.
 
-The reason and message of a failure are noted before it is raised, in upstream's terms: they are what a user reads in
-the waiting state. A container that started has nothing to wait for, so its note is dropped. One whose postStart hook
-failed is stopped again; whether it is started once more is its policy's word.
+The reason and message of a failure are recorded before it is raised, in upstream's terms, because users read them in
+the waiting state. A started container waits for nothing, so its record is dropped. One whose postStart hook failed is
+stopped again; its policy decides if it is started once more.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ContainerStarter:
                 await self._run_hook(Hooked(pod, container, created.id, context.sandbox.ips), created.attempt)
 
     def back_offs(self, pod: Pod, observed: PodObservation, causes: Collection[str]) -> list[RetryAt]:
-        """The pod is to start over because these containers ended: which of them may not be started yet."""
+        """Return the back-offs under way among these containers, whose ends make the pod start over."""
         waits = []
         for container in all_containers(pod):
             if container.name in causes:
@@ -101,27 +101,27 @@ class ContainerStarter:
         return waits
 
     def taken_away(self, pod: Pod, names: Collection[str]) -> None:
-        """What these containers waited for is over: they wait for their pod to start over. They were there, so that
-        they are gone says nothing of how soon they may be made again."""
+        """Drop the reasons why these containers waited: now they wait for their pod to start over. They did exist, so
+        their absence must not delay their next creation."""
         self._paces.start_over(pod)
         for name in names:
             self._reasons.note_gone(pod.metadata.uid, name)
 
     def let_go(self, pod: Pod, observed: PodObservation, cause: str) -> None:
-        """That container is taken away now: when it has ended the next time, it waits longer."""
+        """Count the removal of that container: after its next end it waits longer."""
         container = next(one for one in all_containers(pod) if one.name == cause)
         self._paces.start_over(pod)
         if ends := _ends(observed, cause):
             self._backoffs.let_go(pod, container, ends[0].finished_at)
 
     def forget(self, uid: str) -> None:
-        """This instance of the pod is over: no container of it waits, or backs off."""
+        """Forget this instance of the pod: none of its containers waits or backs off."""
         self._reasons.forget(uid)
         self._backoffs.forget(uid)
 
     @contextmanager
     def _noted(self, pod: Pod, container: Container) -> Iterator[None]:
-        """Why the container is not started is what it waits for; once it may be, or was, it waits for nothing."""
+        """Record a failure in the block as the container's waiting reason; drop the reason after a success."""
         try:
             yield
         except PodSyncError as error:
@@ -131,7 +131,7 @@ class ContainerStarter:
 
     @contextmanager
     def _counted(self, pod: Pod, container: Container) -> Iterator[None]:
-        """It is to be started now; while it is backing off it is not."""
+        """Count the attempt to start in the block, and its failure; a container that backs off is not counted."""
         kind = container_kind(pod, container.name)
         self._figures.started[kind] += 1
         try:
@@ -141,14 +141,14 @@ class ContainerStarter:
             raise
 
     async def _run_hook(self, of: Hooked, attempt: int) -> None:
-        """The postStart hook; the next container is started when it is over. Of a failed one the container is stopped
-        before its PodSyncError is passed on."""
+        """Run the postStart hook; the next container is started after it. If it fails, the container is stopped before
+        the PodSyncError is raised."""
         try:
             await self._hooks.post_start(of)
         except PodSyncError:
             running = ContainerStatus(of.id, of.container.name, attempt, ContainerState.RUNNING, 0)
             try:
-                # The reason stands for a message here: users know the Killing event by it.
+                # The reason is used as the message here: users know the Killing event by it.
                 kill = Kill(running, KillReason.POST_START, "FailedPostStartHook")
                 await self._killer.stop_some(of.pod, (kill,), of.ips)
             except RuntimeCallError as error:
@@ -158,9 +158,9 @@ class ContainerStarter:
             raise
 
     async def _image_volumes(self, pod: Pod, container: Container, config: SandboxConfig) -> dict[str, str]:
-        """The images that the container mounts, by the names of their volumes. What keeps one away keeps the container
-        waiting, for the same reasons as its own image does. Like upstream, they come before it, and their events are
-        the pod's."""
+        """Return the images that the container mounts, by the names of their volumes. Failures keep the container
+        waiting, with the same reasons as for its own image. Like upstream, they are pulled before it, and their events
+        are the pod's."""
         mounted = {mount.name for mount in container.volume_mounts}
         found = {}
         for volume in pod.spec.volumes:
@@ -176,24 +176,24 @@ class ContainerStarter:
         return found
 
     def _count(self, pod: Pod, container: Container, observed: PodObservation) -> None:
-        """It is started again now: the next time it waits longer."""
+        """Count a restart: the next time it waits longer."""
         if ends := _ends(observed, container.name):
             self._backoffs.count(pod, container, ends[0].finished_at)
         else:
             self._backoffs.started_over(pod, container)
 
     def _confirm_pace(self, context: StartContext, container: Container) -> None:
-        """One that was just made again and again and did not come to run waits, and is shown to wait for what kept the
-        last one from starting. Raises RetryAt."""
+        """Delay a container that was recently created again and again without running; it shows the failure of the last
+        start as its waiting reason. Raises RetryAt."""
         pod, name = context.pod, container.name
         latest = context.observed.latest(name)
         if latest is not None and latest.state in (ContainerState.RUNNING, ContainerState.EXITED):
-            return  # its back-off says how soon
+            return  # its back-off applies instead
         because = self._reasons.of(pod.metadata.uid).get(name, NOT_THERE)
         self._paces.confirm_container(pod, container, context.sandbox.id, because)
 
     def _confirm_no_back_off(self, pod: Pod, container: Container, observed: PodObservation) -> None:
-        """A container that just ended waits. Raises RetryAt."""
+        """Delay a container that just ended. Raises RetryAt."""
         if not (ends := _ends(observed, container.name)):
             return
         self._backoffs.recall(pod, container, ends)
@@ -208,8 +208,8 @@ class ContainerStarter:
             raise RetryAt(CRASH_LOOP_BACK_OFF, text, trio.current_time() + wait.left_seconds, name)
 
     def _show_failed_start(self, pod: Pod, name: str, wait: Wait) -> None:
-        """Show for a while why the last start failed, before it is shown that the container backs off: as long as a
-        user of upstream's kubelet sees it. Raises RetryAt."""
+        """Show for a while why the last start failed, before the back-off is shown: for as long as upstream's kubelet
+        shows it. Raises RetryAt."""
         reason, message = self._reasons.of(pod.metadata.uid).get(name, NOT_THERE)
         shown_for = FAILED_START_SHOWN_SECONDS - (wait.seconds - wait.left_seconds)
         if reason == RUN_CONTAINER_ERROR and shown_for > 0:
@@ -217,6 +217,6 @@ class ContainerStarter:
 
 
 def _ends(observed: PodObservation, name: str) -> list[ContainerStatus]:
-    """The container's ends, the newest first. Of one that was killed in this very sync, for a probe, the end before
-    counts, as upstream has it."""
+    """Return the container's ends, the newest first. If it was killed in this very sync, for a probe, the end before
+    that counts, like upstream."""
     return [one for one in observed.history(name) if one.state is ContainerState.EXITED]

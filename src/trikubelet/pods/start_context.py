@@ -1,4 +1,4 @@
-"""What the containers of a pod that are started in one sync have in common."""
+"""The facts that the containers of a pod share when they are started in one sync."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StartContext:
-    """The pod, what was observed of it before the sync, its sandbox, which stands, with the configuration it has,
-    and where its volumes are: paths on the host, and ids of images, by the volumes' names."""
+    """The pod, its observation from before the sync, its existing sandbox with its configuration, and its volumes:
+    paths on the host, and ids of images, by the volumes' names."""
 
     pod: Pod
     observed: PodObservation

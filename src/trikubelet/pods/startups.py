@@ -1,11 +1,11 @@
-"""How long pods take to start, from the moment they were made to the one their cluster knows that they run.
+"""Measures how long pods take to start, from their creation until their cluster knows that they run.
 
     begun(pod) ─► pulled(…) ─► status_changed: every container runs ─► observed: the API server has it ─► measured
                                     └ a pod of this node alone: measured          └ ended before: forgotten
 
-Whoever begins with a pod, pulls its images, publishes its status and receives it from the API server notes that here.
-What counts, ``core.startup`` decides. A pod that an earlier agent began with is not measured: nobody knows how long its
-images took.
+The parts that begin with a pod, pull its images, publish its status and receive it from the API server report that
+here. ``core.startup`` decides what counts. A pod that an earlier agent began is not measured, because the time for its
+images is unknown.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ SECONDS: Final = (
     *(0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 20.0, 30.0, 45.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0),
     *(480.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0),
 )
-"""Upper bounds of how long starts take: upstream's."""
+"""Upstream's upper bounds of buckets for the duration of starts."""
 
 
 @dataclass(slots=True)
 class _Start:
-    """One pod that is starting. ``since``: Trio's clock; ``pulling_seconds``: its images so far; ``runs``: seen to."""
+    """One pod that is starting. ``since``: Trio's clock; ``pulling_seconds``: for its images so far; ``runs``: observed
+    running."""
 
     since: float
     pulling_seconds: float = 0.0
@@ -42,11 +43,11 @@ class _Start:
 
 
 class Startups:
-    """Owns how far each pod's start is, and how long starts took.
+    """Owns the progress of each pod's start, and the measured durations.
 
-    ``seconds``: from the agent's first sight of a pod until it ran. Of pods of the API server also ``total_seconds``,
-    from their creation until the server had it that they run, and ``sli_seconds``, the same without pulls and init
-    containers. ``first_network_seconds``: that of the first pod with a network of its own, None before there is one."""
+    ``seconds``: from the agent's first sight of a pod until it ran. For pods of the API server also ``total_seconds``,
+    from their creation until the server knew that they run, and ``sli_seconds``, the same without pulls and init
+    containers. ``first_network_seconds``: that of the first pod with its own network, None before there is one."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -57,18 +58,18 @@ class Startups:
         self.first_network_seconds: float | None = None
 
     def begun(self, pod: k8s.Pod) -> None:
-        """A pod of which nothing ran before has a worker now."""
+        """Record that a pod of which nothing ran before has a worker now."""
         if pod.status is None or not pod.status.start_time:
             self._starting[pod.metadata.uid] = _Start(trio.current_time())
 
     def pulled(self, pod: k8s.Pod, seconds: float) -> None:
-        """An image of the pod was pulled; so long it waited for that."""
+        """Record that the pod waited that long for an image."""
         start = self._starting.get(pod.metadata.uid)
         if start is not None:
             start.pulling_seconds += seconds
 
     def status_changed(self, uid: str, pod: k8s.Pod, status: k8s.PodStatus, _version: int) -> None:
-        """A status was published."""
+        """Record a published status."""
         start = self._starting.get(uid)
         if start is None or start.runs or not has_started(status):
             return
@@ -78,12 +79,12 @@ class Startups:
             del self._starting[uid]
 
     def observed(self, pod: k8s.Pod) -> None:
-        """The API server has the pod so."""
+        """Record the pod as the API server has it."""
         start = self._starting.get(pod.metadata.uid)
         if start is None or not start.runs or pod.status is None or not has_started(pod.status):
             return
         del self._starting[pod.metadata.uid]
-        with suppress(ValueError):  # a birthday that is none is the server's problem
+        with suppress(ValueError):  # an invalid creation time is the server's fault
             born_ns = parse_rfc3339(pod.metadata.creation_timestamp)
             self._measure(pod, pod.status, (self._clock.now_ns() - born_ns) / SECOND_NS, start)
 
@@ -97,7 +98,7 @@ class Startups:
             self.first_network_seconds = own
 
     def finished(self, pod: k8s.Pod) -> None:
-        """The pod's worker has ended."""
+        """Record that the pod's worker has ended."""
         self._starting.pop(pod.metadata.uid, None)
 
     def __repr__(self) -> str:

@@ -1,9 +1,9 @@
-"""Static pods of one full name run one after another: who of them has its turn.
+"""Runs static pods of one full name one after another, in a queue.
 
     stand(worker) ─► nothing of the name runs, and all before it have ended ─► its event is set ─► it begins ─► leave
 
-A manifest that was edited brings another UID under the name of the pod that still ends: their mirror pod, log links and
-host ports are the same. (upstream: allowStaticPodStart; there the waiting pod polls, here it stands in line.)
+An edited manifest adds another UID under the name of the pod that still ends: they would share a mirror pod, log links
+and host ports. (upstream: allowStaticPodStart; there the waiting pod polls, here it waits in a queue.)
 """
 
 from __future__ import annotations
@@ -23,30 +23,31 @@ if TYPE_CHECKING:
 
 
 class StaticTurns:
-    """Owns the line of each full name: its workers, each with an event that is set when it may begin."""
+    """Owns the queue of each full name: its workers, each with an event that is set when it may begin."""
 
     def __init__(self, is_running: Callable[[PodWorker], bool], has_predecessor: Callable[[PodWorker], bool]) -> None:
-        """``is_running``: whether something of the worker's pod runs; ``has_predecessor``: whether something of its
-        name does, or may, that has no worker."""
+        """``is_running``: true if something of the worker's pod runs; ``has_predecessor``: true if something of its
+        name without a worker runs, or may."""
         self._is_running = is_running
         self._has_predecessor = has_predecessor
         self._lines: dict[str, deque[tuple[PodWorker, trio.Event]]] = {}
 
     def stand(self, worker: PodWorker) -> trio.Event:
-        """The last of its name so far."""
+        """Append a worker to the queue of its name, and return its event."""
         turn = trio.Event()
         self._lines.setdefault(full_name(worker.pod), deque()).append((worker, turn))
         self._offer(full_name(worker.pod))
         return turn
 
     def go_first(self, worker: PodWorker) -> None:
-        """It ends an orphan: whoever waits under its name waits for that."""
+        """Insert a worker that ends an orphan at the head: all others of its name wait for that."""
         turn = trio.Event()
         turn.set()
         self._lines.setdefault(full_name(worker.pod), deque()).appendleft((worker, turn))
 
     def leave(self, worker: PodWorker) -> None:
-        """It has ended, or never begins: then its event is set, too. Nothing for one that does not stand in line."""
+        """Remove a worker that has ended or never begins, and set its event. Does nothing for one that is not
+        queued."""
         name = full_name(worker.pod)
         line = self._lines.get(name)
         if line is None:
@@ -62,26 +63,27 @@ class StaticTurns:
             del self._lines[name]
 
     def offer(self) -> None:
-        """Who waits for what an earlier agent began may go on when that has ended, by whomever it was stopped."""
+        """Let pods go on that wait for an earlier agent's pods, when those have ended, whichever component stopped
+        them."""
         for name in self._lines:
             self._offer(name)
 
     def offer_beside(self, worker: PodWorker) -> None:
-        """The same of one line: the worker was asked for something, and may start nothing any more."""
+        """Do the same for one queue, after a request to the worker, which may have nothing to start any more."""
         if full_name(worker.pod) in self._lines:
             self._offer(full_name(worker.pod))
 
     def waits(self, worker: PodWorker) -> bool:
-        """Whether it stands in line, and has not had its turn."""
+        """True if it is queued and its turn has not come."""
         return any(one is worker and not turn.is_set() for one, turn in self._lines.get(full_name(worker.pod), ()))
 
     def first(self, worker: PodWorker) -> PodWorker:
-        """Who is first in the line in which a worker stands."""
+        """Return the first worker of the queue in which this worker is."""
         return self._lines[full_name(worker.pod)][0][0]
 
     def _offer(self, name: str) -> None:
-        """Let the first in line go, and everyone in line who will start nothing any more."""
-        # What an earlier agent began comes before what never ran, in whatever order they were brought.
+        """Let the first of the queue go on, and all others that will start nothing any more."""
+        # Pods that an earlier agent began precede those that never ran, in whatever order they were added.
         line = deque(sorted(self._lines[name], key=lambda one: not (one[1].is_set() or self._is_running(one[0]))))
         self._lines[name] = line
         for place, (worker, turn) in enumerate(line):

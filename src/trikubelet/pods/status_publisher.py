@@ -1,11 +1,11 @@
-"""Making a pod's status, from what is observed and what is known besides, and publishing it.
+"""Makes a pod's status, from the observation and other facts, and publishes it.
 
-    observation, verdicts of probes, ─► facts ─► core.pod_status generates ─► statuses, and who listens
+    observation, verdicts of probes, ─► facts ─► core.pod_status generates ─► statuses, and their listeners
     why containers wait, messages
 
-Called by a pod's syncs (``pods.pod_syncer``): before and after each of them, and between them where only what probes
-conclude has changed. What only the disk has is read before (``read_termination_messages``); nothing else waits, so a
-status is made of one moment.
+A pod's syncs (``pods.pod_syncer``) call this: before and after each of them, and between them if only probe results
+have changed. Facts that only the disk has are read before (``read_termination_messages``); nothing else waits, so a
+status is consistent.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class StatusPublisher:
-    """Makes the statuses of pods and publishes them. Owns no state: what was published last is the statuses'."""
+    """Makes the statuses of pods and publishes them. Owns no state: ``statuses`` has the last published ones."""
 
     def __init__(
         self,
@@ -73,12 +73,13 @@ class StatusPublisher:
         self._clock = clock
 
     async def read_termination_messages(self, pod: k8s.Pod, observed: PodObservation) -> None:
-        """Read what only the disk has of what is observed, before its status is made: that waits for nothing."""
+        """Read the facts of the observation that only the disk has, before the status is made, which waits for
+        nothing."""
         await self._messages.read(pod, observed)
 
     def publish(self, pod: k8s.Pod, observed: PodObservation, *, is_ending: bool) -> k8s.PodStatus:
-        """Make the pod's status and publish it. ``is_ending``: nothing of the pod runs any more or ever will; its last
-        word."""
+        """Make the pod's status and publish it. ``is_ending``: nothing of the pod runs any more or ever will, so this
+        is its final status."""
         previous = self._statuses.get(pod.metadata.uid)
         verdicts = self._probes.look(pod, observed, previous or pod.status)
         pod = self._allocations.as_allocated(pod)
@@ -101,7 +102,7 @@ class StatusPublisher:
         *,
         is_ending: bool,
     ) -> StatusFacts:
-        """What a status needs besides the pod and the observation."""
+        """Return the facts for a status besides the pod and the observation."""
         uid = pod.metadata.uid
         shown = tuple(every_status(previous)) if previous else ()
         handler = observed.sandboxes[0].runtime_handler if observed.sandboxes else ""
@@ -123,17 +124,17 @@ class StatusPublisher:
         )
 
     def note_life(self, pod: k8s.Pod, status: k8s.PodStatus) -> None:
-        """The pod has a directory and this status: note there what the next agent needs of it."""
+        """Note the facts for the next agent in the pod's directory, which exists now."""
         self._noted_lives.note(pod, status)
 
     def record_end(self, pod: k8s.Pod, status: k8s.PodStatus) -> None:
-        """The pod has ended by itself: note it, and report it where that was for its deadline."""
+        """Note that the pod has ended by itself, and report it if its deadline was the reason."""
         self.note_life(pod, status)
         if status.reason == DEADLINE_EXCEEDED:
             self._events.record(object_ref(pod), "Normal", DEADLINE_EXCEEDED, DEADLINE_MESSAGE)
 
     def publish_readiness(self, pod: k8s.Pod) -> None:
-        """Publish what probes and readiness gates say now, in the middle of a sync or without one."""
+        """Publish the present results of probes and readiness gates, during a sync or without one."""
         uid = pod.metadata.uid
         shown = self._statuses.get(uid)
         if shown is not None:
@@ -141,8 +142,8 @@ class StatusPublisher:
             self._statuses.publish(uid, pod, with_verdicts(pod, shown, self._probes.verdicts(uid), now))
 
     def seconds_left(self, pod: k8s.Pod) -> float | None:
-        """Until the pod's activeDeadlineSeconds are over, by its published start; 0 when they ended during the sync
-        just made, whose status does not say so yet. None when it has no end or has ended."""
+        """Return the seconds until the pod's activeDeadlineSeconds are over, by its published start; 0 if that was
+        during the last sync, whose status does not show it yet. None if it has no deadline or has ended."""
         status = self._statuses.get(pod.metadata.uid)
         if status is None or status.phase in TERMINAL:
             return None
@@ -154,11 +155,12 @@ class StatusPublisher:
         return {**self._noted_lives.of(pod).attempts, **last_attempts(status)}
 
     def go_on_from(self, uid: str, attempts: Mapping[str, int]) -> None:
-        """Another life of the pod begins, whose restart counts go on from these, by the names of containers."""
+        """Record that another life of the pod begins, whose restart counts continue these, by the names of
+        containers."""
         self._noted_lives.go_on_from(uid, attempts)
 
     def forget(self, uid: str) -> None:
-        """This instance of the pod is over and left nothing to show. (Why containers wait is ``pods.start``'s.)"""
+        """Forget this instance of the pod, which left nothing to show. (``pods.start`` owns the waiting reasons.)"""
         self._messages.forget(uid)
         self._noted_lives.forget(uid)
         self._statuses.forget(uid)

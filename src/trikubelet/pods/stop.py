@@ -1,31 +1,31 @@
-"""Stopping containers and sandboxes: carries out the order of ``core.termination``.
+"""Stops containers and sandboxes, in the order of ``core.termination``.
 
-Grace is data. It goes to the runtime as a number of seconds and is never a Trio deadline, so nothing in this process
-can cut a container's termination short. What a preStop hook and the wait for a container's turn take is counted. What
-it takes until there is a connection to the runtime is not: a call that cannot be sent would use up the grace of a
-container that hears nothing of it. So that is waited for before each, as long as a call may take, and then the sync
-has failed.
+Grace is data. It is passed to the runtime as a number of seconds and is never a Trio deadline, so nothing in this
+process can cut a container's termination short. The time for a preStop hook and for a container's turn is deducted. The
+time until there is a connection to the runtime is not: a call that cannot be sent would use up the grace of a container
+that does not know of it. So each call first waits for a connection, as long as a call may take, and then the sync has
+failed.
 
     one container:  Killing ─► its preStop hook, as long as its grace at most ─► its turn has come ─► StopContainer
 
 A hook that outlasts the grace is no longer waited for, but its call stays open until StopContainer has returned
 (``pods/pre_stop.py``).
 
-A deletion with less grace interrupts the sync: a hook under way is cut, and runs again within what is left now. One
-that came to its end is not repeated, however often the end of its container is tried. One that the runtime cut is
-repeated once: a hook that restarts the runtime would be cut each time, and its container never be stopped. One that the
-runtime did not begin is tried some times more.
+A deletion with less grace interrupts the sync: a hook under way is cut, and runs again within the remaining grace. A
+finished hook is not repeated, however often the container's stop is retried. A hook that the runtime cut is repeated
+once: a hook that restarts the runtime would be cut each time, and its container never be stopped. A hook that the
+runtime did not begin is retried some times.
 
-The turn of a stage comes when every container of the one before is down. Where one could not be stopped, the later
-stages keep what is left of their grace for the next sync: a sidecar serves as long as there is somebody to serve.
+A stage has its turn when every container of the one before has ended. If one could not be stopped, the later stages
+keep the rest of their grace for the next sync: a sidecar serves as long as it has something to serve.
 
-A call that failed, because the runtime restarts for instance, says nothing of the container, which may be in the middle
-of its termination. StopPodSandbox would kill it, so a sandbox stays until every container in it is known to be down,
-and the next sync of a pod that terminates goes on with the grace that this one left (``unfinished_stops``).
+After a failed call, for example because the runtime restarts, the container may be in the middle of its termination.
+StopPodSandbox would kill it, so a sandbox stays until every container in it is known to have ended, and the next sync
+of a terminating pod goes on with the remaining grace (``unfinished_stops``).
 
-A runtime that answers, and cannot stop a container, will not by being asked again: when that has gone on for the whole
-grace, the next stage has its turn and the sandbox is stopped all the same, as upstream does at once. A stop that comes
-to no answer, while the runtime answers others, is given as long again as a call may take.
+If the runtime answers but cannot stop a container, retries will not help: after the whole grace the next stage has its
+turn and the sandbox is stopped all the same, as upstream does at once. If a stop gets no answer, while the runtime
+answers other calls, it gets the longest time of a call in addition.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """One container to stop. ``container``: what the spec says of it, if anything; ``message`` is what the Killing
-    event says. ``refused_seconds_max``: for so long its sandbox stays though it cannot be stopped; what lives on with
-    its sandbox has no end to that."""
+    """One container to stop. ``container``: its spec, if there is one; ``message``: that of the Killing event.
+    ``refused_seconds_max``: how long its sandbox is kept while it cannot be stopped; infinite for containers that live
+    on with their sandbox."""
 
     status: ContainerStatus
     container: Container | None
@@ -75,7 +75,7 @@ class _Order:
 
 
 class _Failure(NamedTuple):
-    """A container that is not known to be down, and why. ``is_past_stopping``: nothing is to wait for it any more."""
+    """A container that is not known to have ended, and why. ``is_past_stopping``: nothing may wait for it any more."""
 
     status: ContainerStatus
     error: RuntimeCallError
@@ -84,7 +84,7 @@ class _Failure(NamedTuple):
 
 @dataclass(slots=True)
 class _Stage:
-    """Owns whether a stage is over, and with which error: None when nobody in it need be waited for any more."""
+    """Owns the end of a stage, and its error: None if none of its containers must be waited for any more."""
 
     over: trio.Event = field(default_factory=trio.Event)
     error: RuntimeCallError | None = None
@@ -92,8 +92,8 @@ class _Stage:
 
 @dataclass(slots=True)
 class _Stopping:
-    """Owns what went wrong while containers were stopped in one sync, in the order it did. ``carries_over``: what is
-    left of a container's grace is remembered."""
+    """Owns the errors while containers were stopped in one sync, in order. ``carries_over``: the rest of a container's
+    grace is remembered."""
 
     pod: Pod
     ips: tuple[str, ...]
@@ -104,14 +104,14 @@ class _Stopping:
     failures: list[_Failure] = field(default_factory=list)
 
     def failed(self, order: _Order, stage: _Stage, error: RuntimeCallError, *, is_past_stopping: bool = False) -> None:
-        """The container of the order is not known to be down."""
+        """Record that the container of the order is not known to have ended."""
         self.failures.append(_Failure(order.status, error, is_past_stopping))
         if not is_past_stopping:
             stage.error = stage.error or error
 
 
 class PodKiller:
-    """Stops containers and sandboxes. ``probes`` are notified of who is down, long before anybody observes it."""
+    """Stops containers and sandboxes. ``probes`` are notified of ended containers long before these are observed."""
 
     def __init__(self, runtime: Runtime, hooks: Hooks, events: Events, probes: Probes, bounds: Bounds) -> None:
         self._runtime = runtime
@@ -122,8 +122,8 @@ class PodKiller:
         self._unfinished = UnfinishedStops()
 
     async def terminate_pod(self, pod: Pod, observed: PodObservation, grace_seconds: int) -> None:
-        """As ``stop_pod``, for a pod that never runs again: a sync goes on with the grace that the one before it
-        left, or with ``grace_seconds`` where that is less."""
+        """Stop a pod that never runs again, like ``stop_pod``: a sync goes on with the rest of the last one's grace, or
+        with ``grace_seconds`` if that is less."""
         await self._stop_pod(pod, observed, grace_seconds, carries_over=True)
 
     async def stop_pod(self, pod: Pod, observed: PodObservation, grace_seconds: int) -> None:
@@ -150,7 +150,7 @@ class PodKiller:
         errors = [failure.error for failure in failures]
         occupied = {one.status.sandbox_id for one in failures if not one.is_past_stopping}
         for sandbox in observed.sandboxes:
-            if sandbox.id in occupied or "" in occupied:  # where a container lives may not be known: in any of them
+            if sandbox.id in occupied or "" in occupied:  # "": a container whose sandbox is unknown may be in any
                 continue
             try:
                 with self._in_time():
@@ -176,8 +176,8 @@ class PodKiller:
             raise failures[0].error
 
     async def reset(self, pod: Pod, resets: Sequence[Reset]) -> None:
-        """Take containers away, in order, so that their pod starts over. Their logs stay. One that is gone already is
-        no error. Raises the first RuntimeCallError, and leaves the rest for the next sync."""
+        """Remove containers, in order, so that their pod starts over. Their logs stay. A missing one is no error.
+        Raises the first RuntimeCallError, and leaves the rest for the next sync."""
         for reset in resets:
             with suppress(NotFound):
                 if reset.kill:
@@ -190,8 +190,8 @@ class PodKiller:
     async def _stop_all(
         self, pod: Pod, stages: Sequence[Sequence[_Order]], ips: tuple[str, ...], *, carries_over: bool
     ) -> list[_Failure]:
-        """Stop containers, those of a stage together when the stage before it is down; what went wrong, in the order it
-        did. One that is gone already is no error. ``carries_over``: what is left of a container's grace is remembered.
+        """Stop containers, those of a stage together after the stage before it; return the errors in order. A missing
+        container is no error. ``carries_over``: the rest of a container's grace is remembered.
         """
         stopping = _Stopping(pod, ips, trio.CapacityLimiter(self._bounds.stops_per_pod_max), carries_over)
 
@@ -210,12 +210,12 @@ class PodKiller:
         return stopping.failures
 
     async def _stop_in_turn(self, stopping: _Stopping, order: _Order, before: _Stage, own: _Stage) -> None:
-        """Stop a container when the stage ``before`` its ``own`` is out of its way. The time it is kept waiting by the
-        bound on calls is not counted: it is no fault of its own."""
+        """Stop a container when the stage ``before`` its ``own`` has ended. The time it waits for the bound on calls is
+        not deducted, because it is not its fault."""
         self._announce(stopping.pod, order)
         async with trio.open_nursery() as hooks:
             await self._stop_after_hook(stopping, order, before, own, hooks)
-            # Not before the container has stopped: the runtime kills the command of a call that is given up.
+            # Not before the container has stopped: the runtime kills the command of a cancelled call.
             hooks.cancel_scope.cancel()
 
     async def _stop_after_hook(
@@ -252,9 +252,9 @@ class PodKiller:
         self._events.record(object_ref(pod, order.status.name), "Normal", "Killing", order.message)
 
     async def _run_pre_stop_hook(self, stopping: _Stopping, order: _Order, used: Used, hooks: trio.Nursery) -> None:
-        """Run the container's preStop hook, if it has one that has not come to its end, and return when it has ended
-        or the grace has expired. Raises RuntimeUnavailable when the runtime is away, cut it, or did not begin it, and
-        it is to be tried again."""
+        """Run the container's preStop hook, if it has an unfinished one, and return when it has ended or the grace has
+        expired. Raises RuntimeUnavailable if the runtime is away, cut it, or did not begin it, and it must be
+        retried."""
         container, id_ = order.container, order.status.id
         if container is None or container.lifecycle is None or container.lifecycle.pre_stop is None:
             return
@@ -264,7 +264,7 @@ class PodKiller:
             return
         hook = PreStopRun(self._hooks, Hooked(stopping.pod, container, id_, stopping.ips))
         async with stopping.limit:
-            if container.lifecycle.pre_stop.exec is not None:  # others ask nothing of the runtime
+            if container.lifecycle.pre_stop.exec is not None:  # other kinds do not need the runtime
                 await self._wait_connected(stopping)
             hooks.start_soon(hook.run)
             with used.counting(), trio.move_on_after(order.grace_seconds) as scope:
@@ -280,7 +280,7 @@ class PodKiller:
         self._unfinished.hook_ended(id_)
 
     async def _wait_connected(self, stopping: _Stopping) -> None:
-        """Return once the runtime can be asked. Raises RuntimeUnavailable when that takes longer than a call may."""
+        """Return once the runtime is connected. Raises RuntimeUnavailable if that takes longer than a call may."""
         seconds = self._bounds.runtime_call_seconds_max
         with stopping.away.waiting(), trio.move_on_after(seconds):
             await self._runtime.wait_connected()
@@ -289,7 +289,7 @@ class PodKiller:
 
     async def _stop_one(self, pod: Pod, container_id: str, grace_seconds: int) -> None:
         try:
-            with self._in_time(grace_seconds):  # all of which the runtime may take, and then answers in time
+            with self._in_time(grace_seconds):  # the runtime may use all of it, and must then answer in time
                 await self._runtime.stop_container(container_id, grace_seconds)
         except NotFound:
             self._is_down(pod, container_id)
@@ -297,9 +297,9 @@ class PodKiller:
         self._is_down(pod, container_id)
 
     def _is_past_stopping(self, order: _Order, error: RuntimeCallError, sync_began_at: float, called_at: float) -> bool:
-        """Whether the container had all its grace since a runtime that answers could first not stop it. One that was
-        asked nothing has not. A runtime that is away or does not answer in time may just not have reported it yet, so
-        that counts only as far as it answered others since, and has to go on for longer."""
+        """True if a runtime that answers has been unable to stop the container for all of its grace. False if it was
+        not called. A runtime that is away or times out may only not have reported the end yet, so that time counts only
+        if it answered other calls since, and must be longer."""
         if math.inf in (called_at, order.refused_seconds_max):
             return False
         if isinstance(error, RuntimeUnavailable | RuntimeTimeout):

@@ -1,10 +1,10 @@
-"""The sync loop: what happened to a pod's configuration or containers becomes a request to its worker.
+"""The sync loop: turns changes of pods' configurations and containers into requests to their workers.
 
-Two inputs, neither of which can block the other: changes from the mux, which say what a source wants, and wake-ups from
-PLEG, which only say who to look at. Both end in a synchronous call. A desired pod gets its worker, and its worker a new
-configuration, by ``pods.admission`` alone, whether this loop or housekeeping found it. Whoever else has an update of a
-pod, as probes, volumes and the cluster's objects have, wakes its worker without coming this way. All pods depend on
-this loop, so a bug that one of them provokes in it is logged and stays its own.
+It has two inputs, neither of which can block the other: changes from the mux, with a source's pods, and wake-ups from
+PLEG, with the UIDs to look at. Both end in a synchronous call. Only ``pods.admission`` gives a desired pod its worker,
+and a worker its new configuration, whether this loop or housekeeping found it. Other components with an update of a
+pod, like probes, volumes and the cluster's objects, wake its worker directly. All pods depend on this loop, so a bug
+that one of them triggers is logged and contained to it.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ class SyncLoop:
                 log.info("SyncLoop %s pod %s (source %s, uid %s)", what, ref, change.source, pod.metadata.uid)
                 (self._admission.begin if op is Op.ADD else self._admission.update)(pod)
             case Op.RECONCILE if readiness_gates_differ(pod):
-                # A condition that somebody else wrote makes it ready, or not any more.
+                # A condition that another component wrote makes it ready, or no longer so.
                 self._workers.readiness_gates_changed(pod)
             case Op.RECONCILE if pod.status is not None and pod.status.phase in TERMINAL:
-                self._workers.sync(pod)  # should somebody else have said so, it ends now; what ended is not woken
+                self._workers.sync(pod)  # if another component reported its end, it ends now; ended pods are not woken
             case Op.RECONCILE:
                 self._workers.update_status_only(pod)
             case Op.REMOVE:
@@ -105,7 +105,7 @@ class SyncLoop:
                 self._resizes.retry(PODS_REMOVED)
 
     def unhealthy(self) -> str | None:
-        """Why the loop counts as stuck, or None."""
+        """Return why the loop counts as stuck; None if it does not."""
         age = trio.current_time() - min(self._passed.values())
         if age <= self._bounds.syncloop_stale_seconds_max:
             return None

@@ -1,12 +1,11 @@
-"""Taking down what a pod held beside its directory: its volumes, and then its cgroup. Each is done once for a life.
+"""Takes down a pod's resources outside its directory: its volumes, and then its cgroup; each once per life.
 
     the pod's worker, when nothing of it runs any more (``pods.preparation``) ──┐
                                                                                 ├─► volumes ─► cgroup ─► it is down
     ``node.orphaned_pods``, for a pod that no worker of this agent took down ─────────┘
 
-What is down stays down until something is set up for the pod again, or somebody finds that something came back: then
-whoever takes it down next does all of it, for any part may be there again. Drivers are asked, and a failure is the
-caller's to try again.
+It stays down until something is set up for the pod again, or leftovers are found: then the next call takes down
+everything, because any part may be back. Volume drivers do the work, and the caller retries failures.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ class TearDown:
         self._down: set[str] = set()
 
     async def take_down(self, uid: str, may_go: Callable[[], bool] = lambda: True) -> bool:
-        """Whether the pod's volumes and cgroup are down now. They are not where ``may_go``, which is asked after each
-        step, says that the pod has come back: what is there is the new instance's. Each step has as long as a call to
-        the runtime. Raises VolumeFailed and CgroupFailed."""
+        """Take down the pod's volumes and cgroup; True if they are down. False if ``may_go``, which is called after
+        each step, reports that the pod has come back: then the rest belongs to the new instance. Each step may take as
+        long as a call to the runtime. Raises VolumeFailed and CgroupFailed."""
         if uid in self._down:
             return True
         with self._in_time(VolumeFailed("FailedUnmount", "the volumes could not be unmounted in time")):
@@ -58,11 +57,11 @@ class TearDown:
         return True
 
     def not_down(self, uid: str) -> None:
-        """Something is about to be set up for the pod, or was found of what it had."""
+        """Record that something is about to be set up for the pod, or that leftovers of it were found."""
         self._down.discard(uid)
 
     def keep(self, uids: Collection[str]) -> None:
-        """Of any other pod nothing is left, so that nobody will ask whether it is down."""
+        """Forget all other pods: nothing of them is left to take down."""
         self._down.intersection_update(uids)
 
     @contextmanager

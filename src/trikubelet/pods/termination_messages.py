@@ -1,10 +1,10 @@
-"""What containers that ended left to say: their termination messages, or the end of their logs where that counts.
+"""The termination messages of ended containers: their files, or the end of their logs if that applies.
 
-    read: read from the disk, once per container, for one that has ended says nothing new ─► of: for every status
+    read: from the disk, once per container, because an ended one does not change ─► of: for every status
 
-Who is about to sync a pod has what is new read before it makes a status (``pods.pod_syncer``), since the files are
-containers' own and the logs' disk may be anybody's. One that hangs costs its pods a moment, and their messages until it
-answers. Of a pod with containers that have ended only those that are still there are remembered.
+A sync reads new messages before it makes a status (``pods.pod_syncer``), because the files belong to containers and the
+logs' disk may be slow. A disk that hangs delays its pods for a moment, and their messages until it answers. Messages
+are kept only for ended containers that still exist.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ MESSAGE_BYTES_MAX: Final = 4096
 LOG_TAIL_LINES_MAX: Final = 80
 LOG_TAIL_BYTES_MAX: Final = 2048
 READ_SECONDS_MAX: Final = 10.0
-"""For all that is new of a pod. Only a disk that hangs takes longer."""
+"""The limit for all new messages of a pod. Only a disk that hangs takes longer."""
 
 
 class TerminationMessages:
-    """Owns what was read of the termination messages of containers that are there: per pod, container id → message."""
+    """Owns the termination messages of existing containers: per pod, container id → message."""
 
     def __init__(self, files: ContainerFiles) -> None:
         self._files = files
         self._messages: dict[str, dict[str, str]] = {}
 
     async def read(self, pod: Pod, observed: PodObservation) -> None:
-        """Read what the pod's containers that have ended left to say, unless it is known. What cannot be read now is
-        tried again when the pod is observed again; waits for no disk that hangs."""
+        """Read the unknown messages of the pod's ended containers. Unreadable ones are retried at the next observation;
+        never waits for a disk that hangs."""
         known = self._messages.get(pod.metadata.uid, {})
         found = {one.id: known[one.id] for one in _ended(observed) if one.id in known}
         with trio.move_on_after(READ_SECONDS_MAX):
@@ -50,16 +50,16 @@ class TerminationMessages:
             self._messages[pod.metadata.uid] = found
 
     def of(self, uid: str, observed: PodObservation) -> Mapping[str, str]:
-        """What is known of what each of the pod's containers that have ended left to say, by its id."""
+        """Return the known messages of the pod's ended containers, by container id."""
         known = self._messages.get(uid, {})
         return {one.id: known[one.id] for one in _ended(observed) if one.id in known}
 
     def forget(self, uid: str) -> None:
-        """The pod is over."""
+        """Forget the pod."""
         self._messages.pop(uid, None)
 
     async def _read(self, pod: Pod, status: ContainerStatus) -> str | None:
-        """The message, empty where there is none; None while an earlier reading of it hangs."""
+        """Return the message, "" if there is none; None while an earlier read of it hangs."""
         container = next((c for c in with_ephemeral(pod) if c.name == status.name), None)
         if container is None or not status.termination_path:
             return ""

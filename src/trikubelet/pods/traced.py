@@ -1,6 +1,6 @@
-"""Syncs of pods and the images they wait for, with a span for each, under upstream's names.
+"""Wraps syncs of pods and their image pulls in spans, under upstream's names.
 
-Put in front of those who do the work where traces are wanted. (upstream-behaviour.md §1.25)
+Used in front of the real parts if traces are enabled. (upstream-behaviour.md §1.25)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TracedPodSyncer:
-    """Syncs as ``syncer`` does (``pods.worker.Syncer``). Owns nothing."""
+    """Syncs like ``syncer`` (``pods.worker.Syncer``), with spans. Owns nothing."""
 
     def __init__(self, syncer: Syncer, spans: Spans) -> None:
         self._syncer = syncer
@@ -36,7 +36,7 @@ class TracedPodSyncer:
         self.go_on_from = syncer.go_on_from
 
     async def sync(self, pod: Pod, observed: PodObservation) -> Outcome:
-        """See ``Syncer``; so for all below."""
+        """See ``Syncer``; the same holds for all below."""
         with self._span("syncPod", pod):
             return await self._syncer.sync(pod, observed)
 
@@ -60,7 +60,7 @@ class TracedPodSyncer:
 
 
 class TracedPuller:
-    """Has images on the node as ``puller`` does (``ports.ImagePuller``). Owns nothing."""
+    """Pulls images like ``puller`` (``ports.ImagePuller``), with spans. Owns nothing."""
 
     def __init__(self, puller: ImagePuller, spans: Spans) -> None:
         self._puller = puller

@@ -1,7 +1,6 @@
-"""Reports what a pod asks for and will not get: in the log, and as an event of the pod.
+"""Reports a pod's unsupported fields: in the log, and as an event of the pod.
 
-Called by ``pods.admission`` once for each configuration that a worker gets. Which fields these are, ``core.containers``
-decides.
+``pods.admission`` calls this once for each configuration of a worker. ``core.containers`` finds the fields.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ class UnsupportedReports:
     """Reports unsupported fields of pods. Owns no state."""
 
     def __init__(self, events: Events, *, embedded: bool, may_mount: bool = True) -> None:
-        """``embedded``: what the embedded runtime refuses or does without is reported as well; ``may_mount``: the agent
-        may."""
+        """``embedded``: also report fields that the embedded runtime rejects or ignores; ``may_mount``: the agent may
+        mount."""
         self._events = events
         self._embedded = embedded
         self._may_mount = may_mount
         self._barriers = FaultBarriers(log, "%s: a bug in finding what it asks for in vain; that is not reported")
 
     def report(self, pod: Pod, *, is_known: bool = False) -> None:
-        """Report what the pod asks for in vain. Where it ``is_known`` already, in the log alone. Never fails: what
-        cannot be reported is no reason not to run the pod."""
+        """Report the pod's unsupported fields; only in the log if it ``is_known`` already. Never fails, because a
+        failed report is no reason not to run the pod."""
         ref = object_ref(pod)
         with self._barriers.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
             self._say(unsupported_fields(pod), pod, "uses what this agent does not support yet", is_known=is_known)

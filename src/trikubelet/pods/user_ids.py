@@ -1,9 +1,9 @@
-"""Users of the node for pods that have a user namespace of their own: found, given, written down, given back.
+"""User ids of the node for pods with a user namespace: chooses, notes and releases them.
 
-Nothing is remembered. What a pod has stands in its directory before its sandbox is made, so a killed agent's successor
-finds it, and a directory that is gone has given back what it held. No checkpoint lies between reading what all pods
-have and writing what one more gets. ``core.user_namespaces`` decides; ``pods.sandbox_configs`` asks,
-``pods.preparation`` gives back.
+Nothing is kept in memory. A pod's ids are noted in its directory before its sandbox is created, so the next agent after
+a crash finds them, and removing the directory releases them. There is no checkpoint between reading the ids of all pods
+and writing those of another one. ``core.user_namespaces`` decides; ``pods.sandbox_configs`` requests,
+``pods.preparation`` releases.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class UserIds:
-    """Owns which users of the node a pod's own users are: the file ``userns`` of the pod's directory."""
+    """Owns the mapping of pods' users to the node's: the file ``userns`` of the pod's directory."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class UserIds:
         health: RuntimeHealth,
         ids_of_users: Callable[[], Iterable[IdRange]] = tuple,
     ) -> None:
-        """``ids_of_users`` returns the ids that users of the node may take for their own containers, or raises
+        """``ids_of_users`` returns the ids that users of the node may use for their own containers, or raises
         OSError."""
         self._notes = notes
         self._pool = pool
@@ -45,7 +45,7 @@ class UserIds:
         self._ids_of_users = ids_of_users
 
     def log_problems(self) -> None:
-        """Log what is wrong with what was written down before: the pods in question get no new sandbox, but run on."""
+        """Log the faults in earlier notes: the affected pods get no new sandbox, but run on."""
         try:
             found = list(problems(self._notes.noted_of_all(Note.USER_IDS)))
         except OSError as error:
@@ -54,8 +54,8 @@ class UserIds:
             log.warning("Users of pods: %s", problem)
 
     def of_new(self, pod: Pod, handler: str) -> IdRange | None:
-        """What a sandbox that is about to be made by a runtime handler shall have, chosen and written down if need be;
-        None where the pod's users are the node's. Raises SandboxConfigError."""
+        """Return the ids for a new sandbox of a runtime handler, chosen and noted if needed; None if the pod uses the
+        node's users. Raises SandboxConfigError."""
         if pod.spec.host_users is not False:
             return None
         if not self._health.supports_user_namespaces(handler):
@@ -75,8 +75,8 @@ class UserIds:
         return ids
 
     def of_standing(self, pod: Pod) -> IdRange | None:
-        """What the pod's sandbox, which stands, was made with; None where the pod's users are the node's. Raises
-        SandboxConfigError where nobody knows: another choice would be one the runtime has not made."""
+        """Return the ids of the pod's existing sandbox; None if the pod uses the node's users. Raises
+        SandboxConfigError if they are unknown, because others would not match the runtime's."""
         if pod.spec.host_users is not False:
             return None
         uid = pod.metadata.uid
@@ -86,8 +86,8 @@ class UserIds:
             raise SandboxConfigError(f"user namespace: {error}") from error
 
     def release(self, uid: str) -> None:
-        """None of the pod's containers will run again: others may have its users. A disk that cannot be written keeps
-        them until the pod's directory is gone."""
+        """Release the ids of a pod whose containers will not run again. If the disk cannot be written, that waits until
+        the pod's directory is removed."""
         try:
             self._notes.forget_note(uid, Note.USER_IDS)
         except OSError as error:

@@ -1,7 +1,7 @@
-"""Why containers wait: what kept each from being started last, in the words that users read in its waiting state.
+"""Why containers wait: the last failure to start each, in the words of its waiting state.
 
-Written by whoever starts containers (``pods.start``), read for every status (``pods.status_publisher``). Notes of this
-process: after a restart they are found again by trying again.
+``pods.start`` writes them, and every status reads them (``pods.status_publisher``). They are lost with the process, and
+the next try finds them again.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ class WaitingReasons:
         self._reasons: dict[str, dict[str, tuple[str, str]]] = {}
 
     def of(self, uid: str) -> Mapping[str, tuple[str, str]]:
-        """The reasons of the pod's containers that wait, by their names."""
+        """Return the reasons of the pod's waiting containers, by name."""
         return self._reasons.get(uid, {})
 
     def note(self, uid: str, container: str, reason: str, message: str) -> None:
-        """The container waits for this reason."""
+        """Record why the container waits."""
         self._reasons.setdefault(uid, {})[container] = (reason, message)
 
     def note_gone(self, uid: str, container: str) -> None:
-        """The container does not wait any more."""
+        """Record that the container no longer waits."""
         self._reasons.get(uid, {}).pop(container, None)
 
     def forget(self, uid: str) -> None:
-        """The pod is over."""
+        """Forget the pod."""
         self._reasons.pop(uid, None)

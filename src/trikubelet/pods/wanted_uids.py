@@ -1,7 +1,7 @@
-"""Which UIDs are wanted, as far as that is known, and so what may be done about one that has no worker.
+"""The wanted UIDs, as far as known, which decide what may be done about a UID without a worker.
 
-A UID without a worker may be an orphan's, whose containers, logs and directories are to go; or that of a pod that some
-source still wants: one that has not spoken, or a manifest that cannot be read. To remove anything takes certainty.
+A UID without a worker may be an orphan's, whose containers, logs and directories must go; or that of a pod that a
+source still wants: one that has not reported, or an invalid manifest. Removing anything requires certainty.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 ENDED_KEPT_MAX: Final = 10_000
-"""Pods that ended beside an invalid manifest and are remembered until it is mended; of more the first are forgotten.
-What they left is gone after a few minutes, but for what cannot be removed."""
+"""The number of pods that ended next to an invalid manifest and are remembered until it is fixed; above it the oldest
+are dropped. Their leftovers are gone after a few minutes, unless they cannot be removed."""
 
 
 class WantedUids:
-    """Owns which UIDs were wanted when every source had spoken last, whether that was all, and which pods ended beside
-    an invalid manifest, so that nothing of them is kept for it."""
+    """Owns which UIDs were wanted when every source had last reported, whether that was complete, and which pods ended
+    next to an invalid manifest, so that nothing of them is kept for it."""
 
     def __init__(self) -> None:
         self._wanted: frozenset[str] = frozenset()
@@ -26,26 +26,26 @@ class WantedUids:
         self._ended: dict[str, None] = {}
 
     def replace(self, wanted: Collection[str], *, all_known: bool) -> None:
-        """Every source has spoken. ``all_known``: no manifest is left that may want more."""
+        """Replace the wanted UIDs after every source has reported. ``all_known``: no invalid manifest may want more."""
         self._wanted = frozenset(wanted)
         self._all_known = all_known
         if all_known:
             self._ended.clear()
 
     def note_end(self, uid: str) -> None:
-        """The pod's worker is forgotten. While not all is known, that says that no invalid manifest can want what it
-        left."""
+        """Record that the pod's worker is forgotten. Until all is known, that means that no invalid manifest can want
+        its leftovers."""
         if not self._all_known:
             self._ended[uid] = None
         if len(self._ended) > ENDED_KEPT_MAX:
             del self._ended[next(iter(self._ended))]
 
     def note_beginning(self, uid: str) -> None:
-        """The pod got a worker."""
+        """Record that the pod got a worker."""
         self._ended.pop(uid, None)
 
     def is_certainly_unwanted(self, uid: str) -> bool:
-        """Whether a UID without a worker is an orphan's, or that of a pod which ended here."""
+        """True if a UID without a worker is an orphan's, or that of a pod which ended here."""
         return (self._all_known or uid in self._ended) and uid not in self._wanted
 
     def __iter__(self) -> Iterator[str]:

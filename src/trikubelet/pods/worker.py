@@ -3,10 +3,9 @@
     ask(request) ─ synchronous ─► core.lifecycle fold ─► state     (interrupt: cancel the sync; wake: be due now)
     run():  wait until woken or due ─► one sync in one cancel scope ─► fold the outcome ─► due again later
 
-A request that arrives during a sync is folded at once and acted on after it; only what makes the sync pointless
-interrupts it. The task is its own fault barrier: a bug in one pod's sync is logged, counted and retried ever more
-rarely, unless something happens to the pod, and the neighbours do not notice. A broken invariant is let through and
-ends the process.
+A request that arrives during a sync is folded at once and acted on after it; it interrupts the sync only if it makes it
+pointless. The task is its own fault barrier: a bug in one pod's sync is logged, counted and retried with backoff,
+unless something happens to the pod, and other pods are unaffected. A broken invariant is raised and ends the process.
 """
 
 from __future__ import annotations
@@ -40,24 +39,25 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FAILURE_SECONDS_MIN = 1.0
-"""Between syncs that fail, also where the pod's deadline is over: a runtime that is away shows no end."""
+"""The least time between failing syncs, even after the pod's deadline: while the runtime is away no end is observed."""
 
 
 class Syncer(Protocol):
-    """What a worker can try. What it acts on is observed first and given with the newest configuration: while a worker
-    waits for an observation, what is wanted may change."""
+    """The work of a worker. Its observation is made first and passed with the newest configuration, because that may
+    change while a worker waits for an observation."""
 
     async def run_with_probes(self, pod: Pod, live: Callable[[], Awaitable[None]]) -> None:
-        """Run ``live``, a worker's whole life, with what lives beside it and ends with it."""
+        """Run ``live``, a worker's whole life, together with tasks that end with it."""
         ...
 
     async def observe(self, uid: str, since: float, *, soon: bool = False) -> PodObservation:
-        """What the runtime has of the pod, seen after ``since``; ``soon``: ask for it rather than wait for it."""
+        """Return the runtime's state of the pod, observed after ``since``; ``soon``: request a relist instead of
+        waiting."""
         ...
 
     async def sync(self, pod: Pod, observed: PodObservation) -> Outcome:
-        """Bring the pod closer to its configuration. DONE: it has ended permanently; AGAIN: the runtime was asked for
-        something that shows when it happens; AT_ONCE: for something that does not; IDLE: for nothing."""
+        """Bring the pod closer to its configuration. DONE: it has ended permanently; AGAIN: something was done whose
+        result PLEG reports; AT_ONCE: something whose result it does not report; IDLE: nothing."""
         ...
 
     async def terminate(self, pod: Pod, state: Terminating, observed: PodObservation) -> Outcome:
@@ -65,23 +65,23 @@ class Syncer(Protocol):
         ...
 
     async def clean_up(self, pod: Pod, state: Terminated) -> Outcome:
-        """Release what it held. DONE: nothing of it needs a task any more."""
+        """Release its resources. DONE: nothing of it needs a task any more."""
         ...
 
     def seconds_left(self, pod: Pod) -> float | None:
-        """Until the pod's activeDeadlineSeconds are over; None when it has no end."""
+        """Return the seconds until the pod's activeDeadlineSeconds are over; None if it has no deadline."""
         ...
 
     def publish_readiness(self, pod: Pod) -> None:
-        """Show which of its containers serve and what its readiness gates say, without a sync. Never blocks."""
+        """Publish the readiness of its containers and its readiness gates, without a sync. Never blocks."""
         ...
 
     def forget(self, uid: str) -> None:
-        """This instance of the pod is over and left nothing to show: drop its status and notes."""
+        """Forget this instance of the pod, which is over and has nothing left to show: drop its status and notes."""
         ...
 
     def begin_despite_leftovers(self, uid: str) -> None:
-        """A new instance of the pod begins, and something of the one before is still there: it is not its own."""
+        """Record that a new instance of the pod begins despite leftovers of the last one, which do not belong to it."""
         ...
 
     def last_attempts(self, pod: Pod) -> Mapping[str, int]:
@@ -89,13 +89,14 @@ class Syncer(Protocol):
         ...
 
     def go_on_from(self, uid: str, attempts: Mapping[str, int]) -> None:
-        """A new instance of the pod begins, whose restart counts go on from these, by the names of containers."""
+        """Record that a new instance of the pod begins, whose restart counts continue these, by the names of
+        containers."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatistics:
-    """What a worker is doing, in words and numbers."""
+    """The state of a worker, in words and numbers."""
 
     state: lifecycle.State
     syncs: int
@@ -105,12 +106,12 @@ class WorkerStatistics:
 
 
 def graces(pod: Pod) -> Graces:
-    """What the pod says about grace."""
+    """Return the pod's own grace periods."""
     return Graces(spec=pod.spec.termination_grace_period_seconds, deletion=pod.metadata.deletion_grace_period_seconds)
 
 
 class PodWorker:
-    """Owns the lifecycle state of one pod, written by ``ask`` and its own task, and the pod as it was last given,
+    """Owns the lifecycle state of one pod, written by ``ask`` and its own task, and the pod's newest configuration,
     written by the methods that take one. ``over``: the task has ended; nothing of the pod is left to do."""
 
     def __init__(
@@ -135,14 +136,14 @@ class PodWorker:
         self._woken = trio.Event()
         self._sync: trio.CancelScope | None = None
         self._due = trio.current_time()
-        self._since = since  # the end of the last sync that did something: what was observed before may not show it
+        self._since = since  # the end of the last sync that did something: earlier observations may not show it
         self._count = 0
         self._failures = 0
         self._last_error = ""
         self._busy_since: float | None = None
         self._figures = figures
         self._made_at = trio.current_time()
-        self._is_for = "create"  # upstream's word for why the next sync is made
+        self._is_for = "create"  # upstream's word for the reason of the next sync
         self.over = trio.Event()
         self.over_at = math.inf  # on Trio's clock
 
@@ -163,38 +164,38 @@ class PodWorker:
         self._woken.set()
 
     def probe_result_changed(self) -> None:
-        """Probes concluded something new: act on it, and show it now if a sync is under way. Never blocks."""
+        """Act on a new verdict of a probe, and publish it now if a sync is under way. Never blocks."""
         if self._sync is not None:
             self._syncer.publish_readiness(self.pod)
         self.wake()
 
     def update_status_only(self, pod: Pod) -> None:
-        """The pod has another status, and is wanted as before: worth no sync of its own. Never blocks."""
+        """Take the pod with another status and an unchanged spec: it needs no sync of its own. Never blocks."""
         self.pod = pod
 
     def readiness_gates_changed(self, pod: Pod) -> None:
-        """Somebody wrote a condition that its readiness gates name: show what follows. A sync under way began with
-        the conditions of before and may show those again, so there is another after it. Never blocks."""
+        """Publish the readiness after another component wrote a condition of its readiness gates. A sync under way
+        began with the earlier conditions and may publish those again, so another sync follows. Never blocks."""
         self.pod = pod
         self._syncer.publish_readiness(pod)
         if self._sync is not None:
             self.wake()
 
     async def live(self) -> None:
-        """Run until finished, with what lives beside a worker."""
+        """Run until finished, together with the tasks that end with a worker."""
         await self._syncer.run_with_probes(self.pod, self.run)
 
     def statistics(self) -> WorkerStatistics:
-        """What the worker is doing."""
+        """Return the state of the worker."""
         return WorkerStatistics(self.state, self._count, self._failures, self._last_error, self._busy_since)
 
     async def run(self) -> None:
-        """Live until finished."""
+        """Run until finished."""
         while not isinstance(self.state, Finished):
             with trio.move_on_at(self._due):
                 await self._woken.wait()
             await trio.lowlevel.checkpoint()  # a wait whose deadline is over ends without letting another task run
-            self._woken = trio.Event()  # before the sync: who wakes it meanwhile has another made after it
+            self._woken = trio.Event()  # before the sync: a wake-up meanwhile causes another sync after it
             if not isinstance(self.state, Finished):  # a request may have moved it there while it waited
                 await self._sync_once()
         self.over_at = trio.current_time()
@@ -210,7 +211,7 @@ class PodWorker:
         elif not self._count:
             self._figures.worker_starts.add(began - self._made_at)
         self._count += 1
-        delay = 0.0  # stays so when a request cuts the sync: the next one is due at once
+        delay = 0.0  # stays so if a request interrupts the sync: the next one is due at once
         outcome: Outcome | None = None
         with trio.CancelScope() as self._sync:
             with Barrier(self._found_bug) as barrier:
@@ -224,16 +225,16 @@ class PodWorker:
                     if made_for is Terminated:
                         self._report_stuck(error)
                     delay = self._until_deadline(self._seconds_to_retry(error), at_least=FAILURE_SECONDS_MIN)
-                self._bug_retries.reset()  # not reached where there was a bug: the barrier ends its block
+                self._bug_retries.reset()  # not reached after a bug: the barrier ends its block
             if barrier.fault is not None:
                 delay = self._bug_retries.next_seconds()
-            # A request meanwhile may have moved the state on: then the outcome is not about that one.
+            # A request meanwhile may have moved the state on: then the outcome does not apply to it.
             if outcome is not None and type(self.state) is made_for:
                 self.state = lifecycle.on_outcome(self.state, outcome, graces(self.pod))
         self._sync = None
         self._busy_since = None
         self._figures.syncs[is_for].add(trio.current_time() - began)
-        if outcome is not Outcome.IDLE:  # one that failed or was cut may have changed something, too
+        if outcome is not Outcome.IDLE:  # a failed or interrupted sync may have changed something, too
             self._since = instant()
         moved = type(self.state) is not made_for
         self._due = trio.current_time() + (0.0 if moved else delay)
@@ -245,8 +246,9 @@ class PodWorker:
                 observed = await self._syncer.observe(uid, self._since)
                 return await self._syncer.sync(self.pod, observed)
             case Terminating() as state:
-                # A sync that was interrupted may have made containers which the newest observation does not show.
-                # Stopping their sandbox would kill them without grace, so they must be seen first.
+                # An interrupted sync may have created containers that the newest observation does not show. Stopping
+                # their
+                # sandbox would kill them without grace, so they must be observed first.
                 observed = await self._syncer.observe(uid, self._since, soon=True)
                 return await self._syncer.terminate(self.pod, state, observed)
             case Terminated() as state:
@@ -255,12 +257,12 @@ class PodWorker:
                 raise InvariantBroken(f"a sync of the finished pod {object_ref(self.pod)}")
 
     def _seconds_to_resync(self) -> float:
-        """After a sync that did not fail."""
+        """Return the pause after a sync that did not fail."""
         return self._until_deadline(self._jittered(self._bounds.resync_seconds))
 
     def _until_deadline(self, seconds: float, *, at_least: float = 0.0) -> float:
-        """No longer than until the pod's activeDeadlineSeconds are over, but ``at_least`` so long. Of a pod that ends
-        anyway they ask nothing more."""
+        """Return the seconds, limited by the end of the pod's activeDeadlineSeconds, but ``at_least`` that many. The
+        deadline does not matter for a pod that ends anyway."""
         left = self._syncer.seconds_left(self.pod) if isinstance(self.state, Starting | Syncing) else None
         return seconds if left is None else min(seconds, max(left, at_least))
 
@@ -269,7 +271,7 @@ class PodWorker:
             case NetworkNotReady():
                 return self._bounds.network_retry_seconds
             case RetryAt():
-                # A delay of its own, but never longer than the pod would have gone unlooked at anyway.
+                # A delay of its own, but never longer than the resync period.
                 left = max(0.0, error.at - trio.current_time())
                 return min(left, self._jittered(self._bounds.resync_seconds))
             case VolumeFailed():
@@ -278,14 +280,14 @@ class PodWorker:
                 return self._jittered(self._bounds.retry_seconds)
 
     def _found_bug(self, bug: Exception) -> None:
-        """It stays until somebody mends it, so each try is later than the last, and one an hour is logged."""
+        """Log a bug once an hour; it stays until it is fixed, so each try is later than the last."""
         if self._failure_log.may_log(type(bug).__name__):
             said = "Pod %s: a bug in its worker; the sync will be repeated, later each time"
             log.error(said, object_ref(self.pod), exc_info=bug)
         self._failed(bug)
 
     def _report_stuck(self, error: Exception) -> None:
-        """Nothing else tells of it: whoever asked for the pod's end sees no more than that it does not come."""
+        """Log a failure to take down the pod, because otherwise its user only sees that its end does not come."""
         cause = error.__cause__
         kind = f"{type(error).__name__} {type(cause).__name__} {getattr(cause, 'errno', '')}"
         if self._failure_log.may_log(kind):

@@ -1,11 +1,11 @@
 """The pod workers: one task per UID.
 
 A pod that comes back while its earlier instance still ends gets a new worker when that life is over and nothing is left
-of it. So does a pod of another name that the UID was given to: a worker keeps the pod, and the line, that it began
-with. Who waits for whose end is said in ``pods.earlier_instances``, and for static pods of one name in
-``pods.static_turns``.
+of it. So does a pod of another name with the same UID: a worker keeps the pod, and the queue, that it began with.
+``pods.earlier_instances`` decides which pods wait for which, and ``pods.static_turns`` does for static pods of one
+name.
 
-Everything that asks is synchronous and never blocks; the tasks live in the pods nursery passed to ``run``.
+All requests are synchronous and never block; the tasks live in the pods nursery that ``run`` opens.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ log = logging.getLogger(__name__)
 class PodWorkers:
     """Owns which UIDs have a worker (``ports.PodDeletionSafetyProvider``).
 
-    ``earlier``: what the runtime has of earlier instances, and who waits for their end. ``began``: a pod got a worker,
-    and nothing of it ran before; ``finished``: a pod's worker did."""
+    ``earlier``: the runtime's leftovers of earlier instances, and the pods that wait for their end. ``began``: a pod of
+    which nothing ran before got a worker; ``finished``: a pod's worker finished."""
 
     def __init__(
         self,
@@ -84,50 +84,51 @@ class PodWorkers:
     # ---- requests ----
 
     def begin(self, pod: Pod, *, after: Collection[str] = ()) -> None:
-        """The node has admitted the pod, which has no worker; only ``pods.admission`` calls this. The worker first
-        waits for pods that make room for it, those of the UIDs ``after``, as long as their grace gives them time."""
+        """Begin with a pod that the node has admitted and that has no worker; only ``pods.admission`` calls this. The
+        worker first waits for the pods that make room for it, those of the UIDs ``after``, as long as their grace
+        allows."""
         uid = pod.metadata.uid
         assert uid not in self._workers
         leaving = [self._workers[other] for other in after if other in self._workers]
         self._begin(pod, Syncing() if self.earlier.may_run(uid) else Starting(), leaving)
 
     def sync(self, pod: Pod, *, create: bool = False) -> None:
-        """The pod is desired as configured; ``create``: its source brought it again. One without a worker is left to
-        admission."""
+        """Sync a desired pod with its configuration; ``create``: its source added it again. A pod without a worker is
+        left to admission."""
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
             worker.ask(Sync(create=create), pod if is_same_pod(worker.pod, pod) else None)
 
     def update_status_only(self, pod: Pod) -> None:
-        """The server has another status of the pod, mostly one we wrote: worth no sync of its own."""
+        """Take another status of the pod from the server, usually the agent's own: it needs no sync."""
         if (worker := self._worker_of(pod)) is not None:
             worker.update_status_only(pod)
 
     def readiness_gates_changed(self, pod: Pod) -> None:
-        """The server has a status of the pod that is not as ready as its readiness gates say."""
+        """Publish the readiness of a pod whose status at the server does not match its readiness gates."""
         if (worker := self._worker_of(pod)) is not None:
             worker.readiness_gates_changed(pod)
 
     def stop(self, uid: str, reason: StopReason, grace_override: int | None = None) -> None:
-        """The pod must end. A UID without a worker is left to housekeeping."""
+        """Stop the pod. A UID without a worker is left to housekeeping."""
         worker = self._workers.get(uid)
         if worker is None:
             return
         had_finished = isinstance(worker.state, Finished)
         worker.ask(Stop(reason, grace_override))
         if had_finished:
-            self._leftovers.add(uid)  # its content may go now, which stayed as long as the pod was desired
+            self._leftovers.add(uid)  # its content, which was kept while the pod was desired, may be removed now
         elif isinstance(worker.state, Finished):
             self._notify_finished(worker)
         self._turns.offer_beside(worker)
 
     def reject(self, pod: Pod) -> None:
-        """The node rejects this pod, which has no worker: nothing of it is ever started."""
+        """Reject a pod without a worker: nothing of it is ever started."""
         assert pod.metadata.uid not in self._workers
         self._begin(pod, Terminated(StopReason.REJECTED))
 
     def kill_orphan(self, pod: Pod) -> None:
-        """Something of this pod runs and no source wants it. ``pod`` carries only what the runtime's labels say."""
+        """Stop a running pod that no source wants. ``pod`` has only the facts of the runtime's labels."""
         if pod.metadata.uid not in self._workers:
             log.warning("Stopping orphaned pod %s: it runs, and no source wants it", object_ref(pod))
             self._figures.orphans += 1
@@ -136,8 +137,9 @@ class PodWorkers:
             self._begin(pod, state)
 
     def withdraw_for(self, orphans: Iterable[PodRecord]) -> None:
-        """The runtime was listed, and has these under the UIDs of wanted pods of other names (``orphans_under_uids``).
-        A pod that stood in line before that was known has no worker any more: the orphan needs one, to be ended."""
+        """Withdraw the workers of wanted pods whose UIDs belong to these orphans of other names
+        (``orphans_under_uids``). They were queued before the runtime was listed; now the orphan needs the UID's worker,
+        to be ended."""
         for orphan in orphans:
             worker = self._workers.pop(orphan.uid, None)
             if worker is not None:
@@ -146,14 +148,14 @@ class PodWorkers:
         self.earlier.all_looked_at()
 
     def wake(self, uids: Collection[str]) -> None:
-        """Look at these pods again now."""
+        """Sync these pods now."""
         for uid in uids:
             worker = self._workers.get(uid)
             if worker is not None:
                 worker.wake()
 
     def probe_result_changed(self, uid: str) -> None:
-        """The pod's probes concluded something new."""
+        """Act on a new verdict of the pod's probes."""
         worker = self._workers.get(uid)
         if worker is not None:
             worker.probe_result_changed()
@@ -174,15 +176,15 @@ class PodWorkers:
         self.begin_again(desired)
 
     def begin_again(self, desired: Collection[str]) -> None:
-        """The runtime was listed: pods of ``desired`` that came back after their end are forgotten as soon as they can
-        begin as new ones. That needs no source's word but that of the one which brought them."""
+        """Forget pods of ``desired`` that came back after their end as soon as they can begin as new ones, now that the
+        runtime was listed. That only needs a report of the source that added them."""
         for uid, worker in list(self._workers.items()):
             if uid in desired and isinstance(worker.state, Finished) and worker.state.restart:
                 with self._barriers.of(f"Pod {object_ref(worker.pod)}"):
                     self._begin_again_when_it_can(worker)
 
     def forget_rejection(self, pod: Pod) -> bool:
-        """The node has room for this pod, which ``awaits_another_try``: forget its rejected life, so that admission can
+        """Forget the rejected life of a pod that the node has room for (``awaits_another_try``), so that admission can
         begin a new one. False while something of an earlier life is left."""
         worker = self._worker_of(pod)
         return worker is not None and self.awaits_another_try(pod) and self._forget_when_it_can(worker)
@@ -203,8 +205,8 @@ class PodWorkers:
 
     def _begin(self, pod: Pod, state: lifecycle.State, leaving: Sequence[PodWorker] = ()) -> None:
         uid = pod.metadata.uid
-        # Where something of it exists, an earlier agent started it. It can only end by being stopped, and what is there
-        # must be seen as it is now.
+        # If something of it exists, an earlier agent started it. It can only end by being stopped, and its present
+        # containers must be observed first.
         since = instant() if isinstance(state, Syncing) else -math.inf
         worker = PodWorker(pod, state, self._syncer, self._bounds, self._chance, self._figures, since=since)
         self._workers[uid] = worker
@@ -242,8 +244,9 @@ class PodWorkers:
             self._notify_finished(worker)
 
     async def _make_way(self, worker: PodWorker, leaving: Sequence[PodWorker]) -> None:
-        # Admission has counted what these hold as free already. One that hangs must not keep a critical pod from the
-        # node for ever: it begins after their grace and takes its chance with the kernel.
+        # Admission has counted their resources as free already. One that hangs must not keep a critical pod from the
+        # node
+        # forever: it begins after their grace, at the risk of an OOM kill.
         patience = max((lifecycle.patience_seconds(other.state) for other in leaving), default=0.0)
         with trio.move_on_after(patience) as waiting:
             for other in leaving:
@@ -256,21 +259,21 @@ class PodWorkers:
         self.finished.notify(worker.pod)
 
     def _begin_again_when_it_can(self, ended: PodWorker) -> None:
-        # It was wanted again before it was gone, so its containers count on, as upstream's do. A rejected life is not
-        # counted: it ran nothing.
+        # It was wanted again before it was gone, so its containers count on, like upstream's. A rejected life does not
+        # count: it ran nothing.
         attempts = self._syncer.last_attempts(ended.pod)
         if self._forget_when_it_can(ended):
             self.earlier.go_on_from(ended.pod.metadata.uid, attempts)
             self._figures.restarted[is_static(ended.pod)] += 1
 
     def _forget_when_it_can(self, ended: PodWorker) -> bool:
-        """Forget a life that is over, so that a new one can begin; whether it was. Best when nothing of the earlier
-        instance is left, for what ended there must not count here. Where that does not go away, or takes for ever, what
-        is left is noted by its ids and does not count (``pods.observations``), but for the numbers it has
+        """Forget a life that is over, so that a new one can begin; True if it was forgotten. It is best when nothing of
+        the earlier instance is left, because its ends must not count for the next one. Leftovers that cannot be
+        removed, or take too long, are noted by id and ignored (``pods.observations``), except their numbers
         (``pods.container_creator``)."""
         uid = ended.pod.metadata.uid
         if not ended.over.is_set():
-            # Its task still waits for its turn: two tasks of one UID would take each other's probes and volumes.
+            # Its task still waits for its turn: two tasks of one UID would use the same probes and volumes.
             return False
         is_left = self._runtime_pods.may_have(uid)
         if is_left and trio.current_time() - ended.over_at < self._bounds.removal_hung_seconds:
@@ -279,10 +282,10 @@ class PodWorkers:
             self.earlier.ignore_leftovers(uid)
         self._turns.leave(ended)
         self._syncer.forget(uid)
-        del self._workers[uid]  # whoever compares begins with the new instance, by way of admission
+        del self._workers[uid]  # the next comparison begins with the new instance, through admission
         return True
 
-    # ---- what others decide by ----
+    # ---- decisions for others ----
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._workers
@@ -292,18 +295,18 @@ class PodWorkers:
 
     @property
     def uids(self) -> Collection[str]:
-        """Of the pods that have a worker."""
+        """The UIDs of pods that have a worker."""
         return self._workers.keys()
 
     def __len__(self) -> int:
         return len(self._workers)
 
     def worker(self, uid: str) -> PodWorker | None:
-        """The worker of that UID, or None."""
+        """Return the worker of that UID; None if there is none."""
         return self._workers.get(uid)
 
     def _worker_of(self, pod: Pod) -> PodWorker | None:
-        """The worker of this very pod: not that of another name under its UID."""
+        """Return the worker of this very pod, not that of another name under its UID."""
         worker = self._workers.get(pod.metadata.uid)
         return worker if worker is not None and is_same_pod(worker.pod, pod) else None
 
@@ -312,7 +315,7 @@ class PodWorkers:
         return None if worker is None else worker.state
 
     def could_have_running_containers(self, uid: str) -> bool:
-        """Whether a container of this pod may run now."""
+        """True if a container of this pod may run now."""
         return lifecycle.could_have_running_containers(self._state(uid), synced=self._wanted.is_certainly_unwanted(uid))
 
     def awaits_another_try(self, pod: Pod) -> bool:
@@ -321,28 +324,28 @@ class PodWorkers:
         return worker is not None and awaits_another_try(pod, worker.state)
 
     def is_finished(self, uid: str) -> bool:
-        """Whether the pod had a life here, and nothing of it is left to do."""
+        """True if the pod had a life here, and nothing of it is left to do."""
         return isinstance(self._state(uid), Finished)
 
     def is_to_begin_again(self, uid: str) -> bool:
-        """Whether the pod is wanted again, and its earlier instance is not gone yet."""
+        """True if the pod is wanted again, and its earlier instance is not gone yet."""
         state = self._state(uid)
         return isinstance(state, Terminating | Terminated | Finished) and state.restart
 
     def is_at_work(self, uid: str) -> bool:
-        """Whether the pod has a worker that has something left to do."""
+        """True if the pod has a worker with work left."""
         return self._state(uid) is not None and not self.is_finished(uid)
 
     def is_termination_requested(self, uid: str) -> bool:
-        """Whether the pod began to stop."""
+        """True if the pod began to stop."""
         return lifecycle.is_termination_requested(self._state(uid))
 
     def has_ended(self, uid: str) -> bool:
-        """Whether no container of the pod will be started again."""
+        """True if no container of the pod will be started again."""
         return lifecycle.has_ended(self._state(uid), synced=self._is_our_orphan(uid))
 
     def should_content_be_removed(self, uid: str) -> bool:
-        """Whether the pod's containers, logs and directories may go."""
+        """True if the pod's containers, logs and directories may be removed."""
         return lifecycle.should_content_be_removed(self._state(uid), synced=self._is_our_orphan(uid))
 
     def _is_our_orphan(self, uid: str) -> bool:
