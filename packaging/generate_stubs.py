@@ -21,7 +21,9 @@ from importlib.resources import files
 from pathlib import Path
 
 SOURCE_ROOT = Path(__file__).resolve().parent.parent / "src"
-PROTOS = [f"trikubelet/cri/{name}.proto" for name in ("v1/api", "plugin_v1/registration", "plugin_v1/csi")]
+PROTOS = [
+    f"trikubelet/cri/{name}.proto" for name in ("v1/api", "plugin_v1/registration", "plugin_v1/csi", "plugin_v1/device")
+]
 OURS = {
     "grpclib.client.Channel": "trikubelet.cri.methods.StubChannel",
     "grpclib.client": "trikubelet.cri.methods",

@@ -42,14 +42,14 @@ class GrpcPlugins:
         """See ``ports.PluginSockets``; so for all below."""
         async with open_channel(socket, peer="plugin") as channel:
             ask = RegistrationStub(channel).GetInfo
-            reply = await _answer(channel, lambda: ask(registration_pb2.InfoRequest()))
+            reply = await answer(channel, lambda: ask(registration_pb2.InfoRequest()))
         return PluginInfo(reply.type, reply.name, reply.endpoint or socket, tuple(reply.supported_versions))
 
     async def notify(self, socket: str, error: str) -> None:
         said = registration_pb2.RegistrationStatus(plugin_registered=not error, error=error)
         async with open_channel(socket, peer="plugin") as channel:
             notify = RegistrationStub(channel).NotifyRegistrationStatus
-            await _answer(channel, lambda: notify(said))
+            await answer(channel, lambda: notify(said))
 
     @asynccontextmanager
     async def driver(self, endpoint: str) -> AsyncGenerator[CsiDriver, None]:
@@ -123,7 +123,7 @@ class GrpcDriver:
         await self._ask(lambda: self._node.NodeExpandVolume(message))
 
     async def _ask(self, call: Callable[[], Awaitable[Reply]]) -> Reply:
-        return await _answer(self._channel, call)
+        return await answer(self._channel, call)
 
     def __repr__(self) -> str:
         return f"<GrpcDriver on {self._channel!r}>"
@@ -155,12 +155,17 @@ def _volume_stats(reply: csi_pb2.NodeGetVolumeStatsResponse) -> VolumeStats:
     )
 
 
-async def _answer(channel: Channel, call: Callable[[], Awaitable[Reply]]) -> Reply:
-    """Return a plugin's answer. Raises PluginFailed."""
+async def dial(channel: Channel) -> None:
+    """Wait until the plugin is connected. Raises PluginFailed if it is not in time."""
     with trio.move_on_after(DIAL_SECONDS_MAX) as dialling:
         await channel.wait_connected()
     if dialling.cancelled_caught:
         raise PluginFailed("Unavailable", f"connection error: {channel.statistics().last_error}")
+
+
+async def answer(channel: Channel, call: Callable[[], Awaitable[Reply]]) -> Reply:
+    """Return a plugin's answer. Raises PluginFailed."""
+    await dial(channel)
     try:
         return await call()
     except RuntimeLost as error:  # the channel's words are about a runtime; all others are the plugin's own

@@ -51,3 +51,20 @@ class Held:
 
 
 Holdings = dict[Holder, Held]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginOptions:
+    """The calls that a plugin wants beyond Allocate."""
+
+    advises: bool = False
+    needs_pre_start: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Registering:
+    """The request of a plugin to be used. ``endpoint``: the name of its socket in the directory of device plugins."""
+
+    version: str
+    endpoint: str
+    resource: str

@@ -11,6 +11,7 @@ of ``model.runtime_errors``; every one that talks to an API server those of ``mo
 """
 
 from trikubelet.ports.cluster import Api, ApiPods, CertificateStore, Claims, PodObjects
+from trikubelet.ports.devices import DevicePlugin, DeviceSockets
 from trikubelet.ports.machine import (
     Clock,
     ContainerLogs,
@@ -49,6 +50,8 @@ __all__ = [
     "ContainerFiles",
     "ContainerLogs",
     "CsiDriver",
+    "DevicePlugin",
+    "DeviceSockets",
     "Events",
     "Gauges",
     "Handlers",

@@ -1,1 +1,1 @@
-"""The calls to plugins of a node, as protobuf: their registration (registration.proto), and CSI's node service."""
+"""The calls to plugins of a node, as protobuf: registration, CSI's node service, device plugins."""
