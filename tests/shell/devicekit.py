@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 
 class TestPlugin(DevicePluginBase):
-    """Owns the devices, by id, with their health and NUMA nodes, and notes what it is asked. ``answering`` blocks its
-    options while it is not set; ``advice``: what it prefers; ``refuses``: it allocates for no container."""
+    """Owns the devices, by id, with their health and NUMA nodes, and notes what it is asked. ``answering`` and
+    ``allocating`` block its options and allocations while they are not set; ``advice``: what it prefers; ``refuses``:
+    it allocates for no container."""
 
     __test__ = False
 
@@ -35,6 +36,8 @@ class TestPlugin(DevicePluginBase):
         self.refuses = False
         self.answering = trio.Event()
         self.answering.set()
+        self.allocating = trio.Event()
+        self.allocating.set()
         self.asked: list[object] = []
         self._changes = trio.Event()
         self._is_ending = False
@@ -87,6 +90,7 @@ class TestPlugin(DevicePluginBase):
         assert request is not None
         ids = list(request.container_requests[0].devices_ids)
         self.asked.append(ids)
+        await self.allocating.wait()
         answer = pb.ContainerAllocateResponse(envs={"DEVICES": ",".join(ids)})
         await stream.send_message(pb.AllocateResponse(container_responses=[] if self.refuses else [answer]))
 

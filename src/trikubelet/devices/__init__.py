@@ -1,1 +1,1 @@
-"""Device plugins of this node: which are connected, and the devices that they list."""
+"""Device plugins of this node: which are connected (``plugins``), and which container holds what (``holdings``)."""

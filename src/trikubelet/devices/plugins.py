@@ -27,7 +27,7 @@ from trikubelet.model.plugins import PluginFailed
 from trikubelet.plugins.asking import within
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterable
     from pathlib import Path
 
     from trikubelet.core.devices.inventory import Inventory
@@ -79,6 +79,10 @@ class DevicePlugins:
     def inventory(self) -> Inventory:
         """The resources that are known now, without those whose grace has ended."""
         return inventory.expired(self._inventory, trio.current_time()).kept
+
+    def restore(self, resources: Iterable[str]) -> None:
+        """An earlier run knew these resources: they have no devices until their plugins register."""
+        self._inventory = {**inventory.restored(resources, trio.current_time()), **self._inventory}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Take registrations until cancelled. Started: plugins can register. Raises OSError if the socket cannot be
