@@ -16,8 +16,10 @@ from trikubelet.cri.plugin_sockets import answer, dial
 from trikubelet.cri.plugin_v1 import device_pb2 as pb
 from trikubelet.cri.plugin_v1.device_grpc import DevicePluginStub, RegistrationBase
 from trikubelet.cri.server import serve
-from trikubelet.model.devices import HEALTHY, Device, PluginOptions, Registering
+from trikubelet.model.devices import HEALTHY, Device, PluginOptions, Registering, RunOptions
 from trikubelet.model.plugins import PluginFailed
+from trikubelet.model.runtime_config import Device as Node
+from trikubelet.model.runtime_config import Mount
 from trikubelet.model.runtime_errors import RuntimeCallError
 
 if TYPE_CHECKING:
@@ -34,9 +36,22 @@ class GrpcDeviceSockets:
 
     @asynccontextmanager
     async def plugin(self, endpoint: str) -> AsyncGenerator[DevicePlugin, None]:
-        """See ``ports.DeviceSockets``; so for the next."""
+        """See ``ports.DeviceSockets``; so for the next two."""
         async with open_channel(endpoint, peer="device plugin") as channel:
             yield GrpcDevicePlugin(channel)
+
+    def run_options(self, answer: bytes) -> RunOptions:
+        try:
+            found = pb.ContainerAllocateResponse.FromString(answer)
+        except DecodeError as error:
+            raise PluginFailed("Internal", f"the plugin's answer cannot be read: {error}") from error
+        return RunOptions(
+            envs=tuple(sorted(found.envs.items())),
+            mounts=tuple(Mount(one.container_path, one.host_path, one.read_only) for one in found.mounts),
+            devices=tuple(Node(one.container_path, one.host_path, one.permissions) for one in found.devices),
+            annotations=dict(found.annotations),
+            cdi_devices=tuple(one.name for one in found.cdi_devices),
+        )
 
     async def serve_registration(
         self,

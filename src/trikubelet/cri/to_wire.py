@@ -94,6 +94,7 @@ def container_config(config: ContainerConfig) -> pb.ContainerConfig:
             pb.Device(container_path=d.container_path, host_path=d.host_path, permissions=d.permissions)
             for d in config.devices
         ],
+        CDI_devices=[pb.CDIDevice(name=name) for name in config.cdi_devices],
         labels=config.labels,
         annotations=config.annotations,
         log_path=config.log_path,

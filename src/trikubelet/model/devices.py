@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
+    from trikubelet.model import runtime_config
+
 API_VERSION: Final = "v1beta1"
 HEALTHY: Final = "Healthy"
 """The only health that upstream takes for healthy; a plugin may send any text."""
@@ -68,3 +70,15 @@ class Registering:
     version: str
     endpoint: str
     resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The additions to a container's configuration that its devices need. ``cdi_devices``: names of devices that the
+    runtime looks up by the Container Device Interface."""
+
+    envs: tuple[tuple[str, str], ...] = ()
+    mounts: tuple[runtime_config.Mount, ...] = ()
+    devices: tuple[runtime_config.Device, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    cdi_devices: tuple[str, ...] = ()

@@ -183,7 +183,8 @@ class SandboxConfig(Frozen):
 
 class ContainerConfig(Frozen):
     """Everything ``CreateContainer`` needs. ``image`` is what the pull or the presence check returned; ``log_path``
-    is relative to the sandbox's log directory; ``envs`` keeps its order."""
+    is relative to the sandbox's log directory; ``envs`` keeps its order; ``cdi_devices`` are names that the runtime
+    looks up."""
 
     name: str
     attempt: int
@@ -195,6 +196,7 @@ class ContainerConfig(Frozen):
     envs: tuple[tuple[str, str], ...] = ()
     mounts: tuple[Mount, ...] = ()
     devices: tuple[Device, ...] = ()
+    cdi_devices: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     log_path: str = ""

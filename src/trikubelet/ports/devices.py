@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import trio
 
     from trikubelet.core.devices.choice import Question
-    from trikubelet.model.devices import Device, PluginOptions, Registering
+    from trikubelet.model.devices import Device, PluginOptions, Registering, RunOptions
 
 
 class DevicePlugin(Protocol):
@@ -44,6 +44,11 @@ class DeviceSockets(Protocol):
 
     def plugin(self, endpoint: str) -> AbstractAsyncContextManager[DevicePlugin]:
         """The plugin that listens at a path, for the length of the block."""
+        ...
+
+    def run_options(self, answer: bytes) -> RunOptions:
+        """Return what a plugin's answer to ``DevicePlugin.allocate`` adds to a container. Raises
+        ``model.plugins.PluginFailed`` if it cannot be read."""
         ...
 
     async def serve_registration(

@@ -177,6 +177,7 @@ CONTAINER_FIELDS = {
             "devices[0].permissions": "rw",
         },
     ),
+    "cdi_devices": (("vendor.com/gpu=one",), {"CDI_devices[0].name": "vendor.com/gpu=one"}),
     "labels": ({"a": "b"}, {"labels[a]": "b"}),
     "annotations": ({"a": "b"}, {"annotations[a]": "b"}),
     "log_path": ("c/0.log", {"log_path": "c/0.log"}),

@@ -18,8 +18,10 @@ from trikubelet.cri.device_plugins import GrpcDeviceSockets
 from trikubelet.cri.plugin_v1 import device_pb2 as pb
 from trikubelet.devices import plugins as plugins_module
 from trikubelet.devices.plugins import DevicePlugins
-from trikubelet.model.devices import Device, PluginOptions
+from trikubelet.model.devices import Device, PluginOptions, RunOptions
 from trikubelet.model.plugins import PluginFailed, PluginInfo
+from trikubelet.model.runtime_config import Device as Node
+from trikubelet.model.runtime_config import Mount
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -206,13 +208,32 @@ def test_plugin_watcher_is_told_why_a_plugin_is_not_used(
     assert why == plugins.problem(PluginInfo("DevicePlugin", name, "/s", versions))
 
 
+def test_answer_of_a_plugin_is_read_whole() -> None:
+    answer = pb.ContainerAllocateResponse(
+        envs={"B": "2", "A": "1"},
+        mounts=[pb.Mount(container_path="/c", host_path="/h", read_only=True)],
+        devices=[pb.DeviceSpec(container_path="/dev/c", host_path="/dev/h", permissions="rw")],
+        annotations={"a": "1"},
+        cdi_devices=[pb.CDIDevice(name="vendor.com/gpu=one")],
+    )
+    assert RunOptions(
+        envs=(("A", "1"), ("B", "2")),
+        mounts=(Mount("/c", "/h", readonly=True),),
+        devices=(Node("/dev/c", "/dev/h", "rw"),),
+        annotations={"a": "1"},
+        cdi_devices=("vendor.com/gpu=one",),
+    ) == GrpcDeviceSockets().run_options(answer.SerializeToString())
+    with pytest.raises(PluginFailed, match="the plugin's answer cannot be read"):
+        GrpcDeviceSockets().run_options(b"\xff")
+
+
 async def test_plugin_is_called_with_the_devices_of_one_container(autojump_clock: MockClock, place: Path) -> None:
     plugin = TestPlugin("a", "b", advice=("b",))
     async with plugin.serving(place, "gpu"), GrpcDeviceSockets().plugin(str(place / "gpu")) as client:
         assert PluginOptions(advises=True, needs_pre_start=True) == await client.options()
         assert ("b",) == await client.preferred(Question(("a", "b"), ("a",), 1))
-        answer = pb.ContainerAllocateResponse.FromString(await client.allocate({"b", "a"}))
-        assert {"DEVICES": "a,b"} == dict(answer.envs)
+        answer = await client.allocate({"b", "a"})
+        assert RunOptions(envs=(("DEVICES", "a,b"),)) == GrpcDeviceSockets().run_options(answer)
         await client.pre_start({"b"})
         with pytest.raises(PluginFailed, match="rpc error: code = Internal desc = it is broken"):
             await client.pre_start({"broken"})
