@@ -15,15 +15,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.fnv import fnv1a_32
+from trikubelet.core.go_json import go_text
 
 if TYPE_CHECKING:
     from trikubelet.model.k8s import Container, EphemeralContainer
 
 _CACHED_MAX: Final = 1024
 """Pairs of name and image: more than a node's containers. A hash costs 30 µs and is needed at every sync."""
-
-# Go's encoder escapes these inside strings so that JSON can stand in HTML and JavaScript; Python's does not.
-_GO_ESCAPES: Final = str.maketrans({one: f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"})
 
 
 def container_hash(container: Container | EphemeralContainer) -> str:
@@ -43,15 +41,12 @@ def is_made_from(container: Container | EphemeralContainer, written: str) -> boo
 @lru_cache(_CACHED_MAX)
 def _upstream_hash(name: str, image: str) -> str:
     """Return the hash of Go's print of the bytes of a JSON object: ``([]uint8)[123 34 105 …]``."""
-    numbers = " ".join(map(str, _json_of(name, image).translate(_GO_ESCAPES).encode()))
+    numbers = " ".join(map(str, go_text({"image": image, "name": name}).encode()))
     return f"{fnv1a_32(f'([]uint8)[{numbers}]'.encode()):x}"
 
 
 @lru_cache(_CACHED_MAX)
 def _earlier_hash(name: str, image: str) -> str:
     """Return the hash of the JSON itself, which checkouts of this agent wrote before its first release."""
-    return f"{fnv1a_32(_json_of(name, image).encode()):x}"
-
-
-def _json_of(name: str, image: str) -> str:
-    return json.dumps({"image": image, "name": name}, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps({"image": image, "name": name}, separators=(",", ":"), ensure_ascii=False)
+    return f"{fnv1a_32(text.encode()):x}"

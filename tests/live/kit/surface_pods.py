@@ -22,7 +22,8 @@ STAY: Final = "trap 'exit 0' TERM; while :; do sleep 1; done"
 PATIENT: Final = {"periodSeconds": 1, "timeoutSeconds": 20}
 """On a machine with much else to do the probes' command takes longer than the second that is the default."""
 OK: Final = {"exec": {"command": ["true"]}, **PATIENT}
-NO: Final = {"exec": {"command": ["false"]}, **PATIENT, "failureThreshold": 1}
+NO: Final = {"exec": {"command": ["false"]}, **PATIENT, "failureThreshold": 1, "periodSeconds": 20}
+"""It fails rarely: a kubelet sends at most 25 events about a pod in a short time, and the Killing event comes last."""
 BURSTABLE: Final = {"requests": {"cpu": "20m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"}}
 GUARANTEED: Final = {"requests": {"cpu": "100m", "memory": "32Mi"}, "limits": {"cpu": "100m", "memory": "32Mi"}}
 VOLUMES: Final[dict[str, dict[str, Any]]] = {

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from trikubelet.core import names
 from trikubelet.core.container_hash import container_hash
 from trikubelet.core.containers.allowance import Allowance, of_container
@@ -20,6 +18,7 @@ from trikubelet.core.containers.expansion import expand
 from trikubelet.core.containers.mounts import devices, mounts
 from trikubelet.core.containers.resources import container_resources
 from trikubelet.core.containers.security import container_security
+from trikubelet.core.go_json import go_json
 from trikubelet.model.runtime_config import ContainerConfig
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ def _annotations(pod: Pod, container: Container, attempt: int) -> dict[str, str]
     )
     found.update({name: str(seconds) for name, seconds in graces if seconds is not None})
     if container.lifecycle is not None and container.lifecycle.pre_stop is not None:
-        found[names.CONTAINER_PRE_STOP] = msgspec.json.encode(container.lifecycle.pre_stop).decode()
+        found[names.CONTAINER_PRE_STOP] = go_json(container.lifecycle.pre_stop)
     if container.ports:
-        found[names.CONTAINER_PORTS] = msgspec.json.encode(container.ports).decode()
+        found[names.CONTAINER_PORTS] = go_json(container.ports)
     return found
