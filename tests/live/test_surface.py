@@ -28,7 +28,7 @@ ACCEPTED: Final = {
     r"\.cpu_period: '100000' → None": "a period has no effect without a quota",
     r"hugepage_limits: .* → None": "nothing is limited where the kernel's hugetlb controller is mounted nowhere",
     r"conditions\[2\]\.(message: None → 'pod sandbox is not|reason: None → 'PodSandboxNotReady')": "since 1.37",
-    r"events: extra .* FailedMount: .*failed to fetch token: pod .* not found'": "the API server has not seen its own pod",
+    r"events: extra .* FailedMount: .*failed to fetch token: pod .* not found'": "the API server lags behind itself",
     r"privileged: .*(masked|readonly)_paths: ": "a runtime masks nothing in a privileged container",
 }
 """Patterns of differences (``pod: place: upstream's → the agent's``) that are meant, with the reason. The recorded

@@ -52,6 +52,14 @@ _CONTINUED: Final = frozenset({StopReason.SHUT_DOWN, StopReason.AGENT_STOPS})
 """The reasons after which the next agent continues the pod: it reads how the containers ended from the runtime."""
 
 
+class Restart(Enum):
+    """The answer to whether a pod that its source had removed was brought again, for a new worker."""
+
+    NO = "it was not brought again"
+    COUNTS_ON = "it was brought again before all of it had ended: its restart counts go on"
+    ANEW = "it was brought again after its end: its restart counts begin anew"
+
+
 @dataclass(frozen=True, slots=True)
 class Starting:
     """Known; nothing was requested from the runtime yet."""
@@ -70,7 +78,7 @@ class Terminating:
     grace_seconds: int
     reason: StopReason
     deleted: bool = False
-    restart: bool = False
+    restart: Restart = Restart.NO
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,7 @@ class Terminated:
 
     reason: StopReason
     deleted: bool = False
-    restart: bool = False
+    restart: Restart = Restart.NO
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +97,7 @@ class Finished:
 
     reason: StopReason
     deleted: bool = False
-    restart: bool = False
+    restart: Restart = Restart.NO
 
 
 State = Starting | Syncing | Terminating | Terminated | Finished
@@ -167,9 +175,10 @@ def _on_sync(state: State, *, create: bool) -> Step:
         case Starting() | Syncing():
             return Step(state, wake=True)
         case Terminating() | Terminated() | Finished():
-            if create and state.deleted:
+            if create and state.deleted and state.restart is Restart.NO:
                 # It came back under the same UID: this instance ends first, then its owner starts a new worker.
-                return Step(replace(state, restart=True))
+                restart = Restart.ANEW if isinstance(state, Finished) else Restart.COUNTS_ON
+                return Step(replace(state, restart=restart))
             return Step(state)
 
 
@@ -189,11 +198,11 @@ def _on_stop(state: State, stop: Stop, graces: Graces) -> Step:
             shrank = grace < state.grace_seconds
             deleted = state.deleted or gone
             # It was removed or deleted again after it had come back: the newest request counts.
-            restart = state.restart and not (gone or stop.reason is StopReason.DELETED)
+            restart = Restart.NO if gone or stop.reason is StopReason.DELETED else state.restart
             stopping = replace(state, grace_seconds=grace, deleted=deleted, restart=restart)
             return Step(stopping, interrupt=shrank, wake=shrank)
         case Terminated() | Finished():
-            restart = state.restart and not (gone or stop.reason is StopReason.DELETED)
+            restart = Restart.NO if gone or stop.reason is StopReason.DELETED else state.restart
             ended = replace(state, deleted=state.deleted or gone, restart=restart)
             return Step(ended, wake=isinstance(ended, Terminated) and ended != state)
 

@@ -1,5 +1,5 @@
 """Notes of static pods in their directories: the start of one with ``activeDeadlineSeconds``, the end of one, and the
-restart counts of one that came back before its earlier life was gone.
+restart counts of one that came back before its earlier life had ended.
 
 API servers keep both for their own pods. A runtime does not: after a reboot each pod gets another sandbox, and the old
 one is collected as garbage; and if the disk is full, eviction removes the containers of ended pods. Without the notes a

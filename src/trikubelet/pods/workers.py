@@ -18,7 +18,17 @@ import trio
 
 from trikubelet.core import lifecycle
 from trikubelet.core.admission.another_try import awaits_another_try
-from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync, Syncing, Terminated, Terminating
+from trikubelet.core.lifecycle import (
+    Finished,
+    Restart,
+    Starting,
+    Stop,
+    StopReason,
+    Sync,
+    Syncing,
+    Terminated,
+    Terminating,
+)
 from trikubelet.core.names import is_same_pod, is_static, object_ref
 from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.fault_barriers import FaultBarriers
@@ -179,7 +189,7 @@ class PodWorkers:
         """Forget pods of ``desired`` that came back after their end as soon as they can begin as new ones, now that the
         runtime was listed. That only needs a report of the source that added them."""
         for uid, worker in list(self._workers.items()):
-            if uid in desired and isinstance(worker.state, Finished) and worker.state.restart:
+            if uid in desired and isinstance(worker.state, Finished) and worker.state.restart is not Restart.NO:
                 with self._barriers.of(f"Pod {object_ref(worker.pod)}"):
                     self._begin_again_when_it_can(worker)
 
@@ -259,9 +269,10 @@ class PodWorkers:
         self.finished.notify(worker.pod)
 
     def _begin_again_when_it_can(self, ended: PodWorker) -> None:
-        # It was wanted again before it was gone, so its containers count on, like upstream's. A rejected life does not
-        # count: it ran nothing.
-        attempts = self._syncer.last_attempts(ended.pod)
+        assert isinstance(ended.state, Finished)
+        # Upstream counts on where the containers of the earlier life are not removed yet. Here the last status knows.
+        counts_on = ended.state.restart is Restart.COUNTS_ON
+        attempts = self._syncer.last_attempts(ended.pod) if counts_on else {}
         if self._forget_when_it_can(ended):
             self.earlier.go_on_from(ended.pod.metadata.uid, attempts)
             self._figures.restarted[is_static(ended.pod)] += 1
@@ -330,7 +341,7 @@ class PodWorkers:
     def is_to_begin_again(self, uid: str) -> bool:
         """True if the pod is wanted again, and its earlier instance is not gone yet."""
         state = self._state(uid)
-        return isinstance(state, Terminating | Terminated | Finished) and state.restart
+        return isinstance(state, Terminating | Terminated | Finished) and state.restart is not Restart.NO
 
     def is_at_work(self, uid: str) -> bool:
         """True if the pod has a worker with work left."""

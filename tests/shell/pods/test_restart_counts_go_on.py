@@ -1,4 +1,4 @@
-"""The restart counts of a static pod that comes back: they go on where its life before was not gone yet."""
+"""The restart counts of a static pod that comes back: they go on where its life before had not ended yet."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ async def test_containers_of_a_pod_that_comes_back_at_once_count_on(autojump_clo
         assert {"first": 3, "main": 3} == shown(node)
 
 
-async def test_containers_of_a_pod_that_comes_back_after_it_was_gone_count_from_0(autojump_clock: MockClock) -> None:
+async def test_containers_of_a_pod_that_comes_back_after_its_end_count_from_0(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.agent(WEB) as node:
         await begins(bench)
         await comes_back(bench, node)
         node.slots["file"].put(Snapshot())
-        await until(lambda: "uid-web" not in node.workers)
+        await until(lambda: node.workers.is_finished("uid-web"))
         node.slots["file"].put(Snapshot((WEB,)))
         await begins(bench)
         await until(lambda: shown(node) == {"first": 0, "main": 0})

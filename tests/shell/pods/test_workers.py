@@ -154,14 +154,16 @@ async def test_restart_counts_go_on_only_while_the_pod_stays_wanted(autojump_clo
     assert [{"main": 3}] == script.went_on_from
 
 
-async def test_restart_counts_of_a_pod_that_was_gone_start_anew(autojump_clock: MockClock) -> None:
+async def test_restart_counts_of_a_pod_that_comes_back_after_its_end_start_anew(autojump_clock: MockClock) -> None:
     script = Script(attempts={"main": 3})
     async with workers_of(script) as workers:
         workers.begin(A)
         await trio.sleep(1)
         workers.stop("uid-a", StopReason.REMOVED)
         await trio.sleep(1)
-        workers.compare_with(())
+        workers.sync(A, create=True)
+        workers.compare_with({"uid-a"})
+        assert "uid-a" not in workers
         workers.begin(A)
         await trio.sleep(1)
 

@@ -1,6 +1,6 @@
 """The numbers of a pod's containers, read from its last status.
 
-A static pod may come back before its earlier life is gone. Upstream then finds the containers of that life at the
+A static pod may come back before its earlier life has ended. Upstream then finds the containers of that life at the
 runtime and counts their restarts on. Here they are removed first, and the last status still has their numbers.
 """
 
