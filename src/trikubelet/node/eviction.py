@@ -87,8 +87,8 @@ class Eviction:
         self._bounds = bounds
         self._barriers = FaultBarriers(log, "%s: a bug in looking whether it is short of anything; no pod is evicted")
         # One for each message, otherwise one would suppress another.
-        self._node_unmeasured, self._pods_unmeasured, self._only_critical, self._reclaim_late = (
-            LogRateLimit(bounds.eviction_silence_seconds) for _ in range(4)
+        self._node_unmeasured, self._pods_unmeasured, self._only_critical, self._reclaim_late, self._unknown_pods = (
+            LogRateLimit(bounds.eviction_silence_seconds) for _ in range(5)
         )
         self._finished = trio.lowlevel.ParkingLot()
         workers.finished.add(lambda _: self._finished.unpark_all())
@@ -122,11 +122,13 @@ class Eviction:
                 log.warning("The node cannot be measured, no pod is evicted: %s", error)
             return ()
         self._note(node)
-        if not (self._desired.all_ready and self._runtime_pods.has_listed):
+        if not self._runtime_pods.has_listed:
             return ()
+        # While a source has not sent its pods, another pod may be the better one to evict, so none is.
+        may_evict = self._desired.all_ready
         if (found := has_image_disk(node)) is not None:
             self._image_disk = found  # unchanged if the runtime does not answer once
-        if self._rules.local_limits and (ended := await self._evict_beyond_limits(usage)):
+        if may_evict and self._rules.local_limits and (ended := await self._evict_beyond_limits(usage)):
             return ended
         if not self.pressure.due:
             return ()
@@ -138,7 +140,12 @@ class Eviction:
             if await self._reclaim(usage, threshold.signal, image_disk=image_disk):
                 return ()
         if scope.cancelled_caught and self._reclaim_late.may_log():
-            log.warning("Removing dead containers and unused images takes too long, a pod is evicted meanwhile")
+            log.warning("Removing dead containers and unused images takes too long")
+        if not may_evict:
+            if self._unknown_pods.may_log():
+                silent = ", ".join(sorted(self._desired.sources_not_ready))
+                log.warning("No pod is evicted although %s is short: no pods received yet: %s", resource, silent)
+            return ()
         return await self._evict_one(usage, threshold, image_disk=image_disk)
 
     def _note(self, node: NodeUsed) -> None:

@@ -201,12 +201,12 @@ class CsiVolumes:
     async def _noted(self, pod: Pod, volume: csi.Volume, data: csi.VolumeData) -> AsyncGenerator[Published, None]:
         """Record that the pod is about to have the volume; the record is dropped where the driver's error is final."""
         is_new = (pod.metadata.uid, volume.name) not in self._records.published
-        published = self._records.note_published(pod.metadata.uid, volume, data)
+        published = await self._records.note_published(pod.metadata.uid, volume, data)
         try:
             yield published
         except (PluginFailed, ObjectUnavailable, VolumeFailed, ValueError) as error:
             if is_new and _is_final(error):
-                self._records.drop_published(published)
+                await self._records.drop_published(published)
                 self._sweeps.put(None)
             raise
 
@@ -219,7 +219,7 @@ class CsiVolumes:
             return ""
         path = self._records.staging_path(volume)
         is_new = path not in self._records.staged
-        staged = self._records.note_staged(volume, data)
+        staged = await self._records.note_staged(volume, data)
         if not stages:
             return ""
         if path in self._staged:
@@ -288,7 +288,7 @@ class CsiVolumes:
                 with within(CALL_SECONDS_MAX):
                     await registered.driver.unpublish(data.volume_handle, str(published.target))
                 await self._remove(published.target)
-                self._records.drop_published(published)
+                await self._records.drop_published(published)
         except _PROBLEMS as error:
             kind = "UnmapVolume" if published.is_block else "UnmountVolume"
             message = f'{kind}.TearDown failed for volume "{published.name}" pod "{published.uid}" : {error}'
@@ -326,7 +326,7 @@ class CsiVolumes:
 
     async def _drop_staged(self, staged: Staged) -> None:
         await self._remove(staged.path)
-        self._records.drop_staged(staged)
+        await self._records.drop_staged(staged)
         self.attachments.changed()
 
     async def _remove(self, path: Path) -> None:

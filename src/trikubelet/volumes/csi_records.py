@@ -7,28 +7,38 @@
         pods/UID/volumeDevices/kubernetes.io~csi/VOLUME                  a link to the latter says for whom
 
 A record is written before its driver is asked and removed after the driver's final answer, so leftovers of a crash are
-found. All of it is the agent's own local disk, in upstream's layout: these calls are synchronous.
+found. It is on the disk before the driver is asked, in a thread, so that a power cut leaves it whole or not at all. The
+layout is upstream's.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from trikubelet.core.csi import VolumeData, handle_digest, unique_name
 from trikubelet.core.names import path_uid, pod_directory
-from trikubelet.kit.plain_file import put_plain, read_plain
+from trikubelet.kit.disk import on_disk
+from trikubelet.kit.plain_file import read_plain
+from trikubelet.kit.private_file import sync_names, write_durably
 from trikubelet.model.names import uid_problem
+from trikubelet.volumes.mounter import is_mounted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from trikubelet.core.csi import Volume
+    from trikubelet.kit.threads import ThreadPool
+    from trikubelet.volumes.mounter import Mounter
+
+log = logging.getLogger(__name__)
 
 PLUGIN: Final = "kubernetes.io~csi"
 DATA: Final = "vol_data.json"
@@ -60,10 +70,12 @@ class Staged:
 class CsiRecords:
     """Owns what is published to which pod, and what is staged. ``unread``: by UID, what could not be read of it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, mounter: Mounter, threads: ThreadPool) -> None:
         self.published: dict[tuple[str, str], Published] = {}
         self.staged: dict[Path, Staged] = {}
         self.unread: dict[str, str] = {}
+        self._mounter = mounter
+        self._threads = threads
         self._pods = root / "pods"
         self._base = root / "plugins/kubernetes.io/csi"
         self._devices = self._base / "volumeDevices"
@@ -82,26 +94,43 @@ class CsiRecords:
         every = [one.data for one in self.published.values()] + [one.data for one in self.staged.values()]
         return {unique_name(*data.identity) for data in every if data.attachment_id}
 
-    def note_published(self, uid: str, volume: Volume, data: VolumeData) -> Published:
-        """The driver is about to be asked to publish. Raises OSError."""
+    async def note_published(self, uid: str, volume: Volume, data: VolumeData) -> Published:
+        """Record that the driver is about to be asked to publish. Raises OSError."""
         noted = self._published(uid, volume.name, data, is_block=volume.is_block)
-        noted.target.parent.mkdir(mode=MODE, parents=True, exist_ok=True)
-        mark = self._mark(noted)
-        if volume.is_block:
-            _write(self._device_record(volume.name), data)
-            mark.parent.mkdir(mode=MODE, parents=True, exist_ok=True)
-            if not mark.is_symlink():
-                mark.symlink_to(noted.target)
-        else:
-            _write(mark, data)
+        is_new = (uid, volume.name) not in self.published
+        # Known from now on: where this is given up, the thread may still write the record.
         self.published[uid, volume.name] = noted
+        try:
+            await self._on_disk(partial(self._write_published, noted), noted.target)
+        except OSError:
+            if is_new:
+                del self.published[uid, volume.name]
+            raise
         return noted
 
-    def note_staged(self, volume: Volume, data: VolumeData) -> Staged:
-        """The driver is about to be asked to stage. Raises OSError."""
+    def _write_published(self, noted: Published) -> None:
+        mark = self._mark(noted)
+        _make_durably(noted.target.parent)
+        if not noted.is_block:
+            _write(mark, noted.data)
+            return
+        _write(self._device_record(noted.name), noted.data)
+        _make_durably(mark.parent)
+        if not mark.is_symlink():
+            mark.symlink_to(noted.target)
+        sync_names(mark.parent)
+
+    async def note_staged(self, volume: Volume, data: VolumeData) -> Staged:
+        """Record that the driver is about to be asked to stage. Raises OSError."""
         staged = self._staged(volume.name, data, is_block=volume.is_block)
-        _write(staged.record, data)
+        is_new = staged.path not in self.staged
         self.staged[staged.path] = staged
+        try:
+            await self._on_disk(partial(_write, staged.record, data), staged.path)
+        except OSError:
+            if is_new:
+                del self.staged[staged.path]
+            raise
         return staged
 
     def staging_path(self, volume: Volume) -> Path:
@@ -109,17 +138,18 @@ class CsiRecords:
         data = VolumeData(volume.handle, volume.driver)
         return self._staged(volume.name, data, is_block=volume.is_block).path
 
-    def drop_published(self, noted: Published) -> None:
+    async def drop_published(self, noted: Published) -> None:
         """The pod does not have it any more. Its directory goes with the pod's others. Raises OSError."""
-        self._mark(noted).unlink(missing_ok=True)
+        await self._on_disk(partial(self._mark(noted).unlink, missing_ok=True), noted.target)
         self.published.pop((noted.uid, noted.name), None)
 
-    def drop_staged(self, staged: Staged) -> None:
+    async def drop_staged(self, staged: Staged) -> None:
         """The volume is no longer staged, and nothing is left at its path. Raises OSError."""
-        staged.record.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # an empty directory does no harm
-            os.rmdir(staged.record.parent)
+        await self._on_disk(partial(_remove, staged.record), staged.path)
         self.staged.pop(staged.path, None)
+
+    async def _on_disk(self, work: Callable[[], None], place: Path) -> None:
+        await on_disk(self._threads, work, f"record {place}")
 
     def _published(self, uid: str, name: str, data: VolumeData, *, is_block: bool) -> Published:
         place = self._devices / "publish" / name / path_uid(uid) if is_block else self._volumes(uid) / name / "mount"
@@ -146,24 +176,35 @@ class CsiRecords:
     def _load(self) -> None:
         for pod in (one for one in _entries(self._pods) if not uid_problem(one.name)):
             for volume in _entries(self._volumes(pod.name)):
-                if (data := self._read(volume / DATA, pod.name)) is not None:
-                    self.published[pod.name, volume.name] = self._published(pod.name, volume.name, data, is_block=False)
+                self._load_published(pod.name, volume.name, volume / DATA, is_block=False)
             for link in _entries(pod / "volumeDevices" / PLUGIN):
-                if (data := self._read(self._device_record(link.name), pod.name)) is not None:
-                    self.published[pod.name, link.name] = self._published(pod.name, link.name, data, is_block=True)
+                self._load_published(pod.name, link.name, self._device_record(link.name), is_block=True)
         for driver in _entries(self._base):
             for place in _entries(driver):
-                if (data := self._read(place / DATA)) is not None:
-                    self.staged[place / "globalmount"] = Staged(data, place / "globalmount", place / DATA)
+                path = place / "globalmount"
+                if (data := self._read(place / DATA, path)) is not None:
+                    self.staged[path] = Staged(data, path, place / DATA)
         for device in _entries(self._devices):
-            if (data := self._read(device / "data" / DATA)) is not None:
+            path = self._devices / "staging" / device.name
+            if (data := self._read(device / "data" / DATA, path)) is not None:
                 staged = self._staged(device.name, data, is_block=True)
                 self.staged[staged.path] = staged
 
-    def _read(self, path: Path, uid: str = "") -> VolumeData | None:
-        """None where there is no record, or none that can be read."""
+    def _load_published(self, uid: str, name: str, record: Path, *, is_block: bool) -> None:
+        target = self._published(uid, name, VolumeData("", ""), is_block=is_block).target
+        if (data := self._read(record, target, uid)) is not None:
+            self.published[uid, name] = self._published(uid, name, data, is_block=is_block)
+
+    def _read(self, path: Path, place: Path, uid: str = "") -> VolumeData | None:
+        """None where there is no record, or none that can be read. ``place``: where the driver was to mount."""
         try:
-            return msgspec.json.decode(read_plain(path, RECORD_BYTES_MAX), type=VolumeData)
+            content = read_plain(path, RECORD_BYTES_MAX)
+            if not content.strip(b"\0") and not is_mounted(self._mounter, place):
+                # Records used to be written without a flush. A power cut then left an empty file, or one of zeros, and
+                # ended every mount; while the machine runs, a record is never empty. So there is nothing to undo.
+                log.warning("%s is empty after a power cut and nothing is mounted at %s: it is ignored", path, place)
+                return None
+            return msgspec.json.decode(content, type=VolumeData)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
@@ -181,6 +222,21 @@ def _entries(directory: Path) -> Iterator[Path]:
 
 
 def _write(path: Path, data: VolumeData) -> None:
-    """Atomic, whenever the machine stops."""
-    path.parent.mkdir(mode=MODE, parents=True, exist_ok=True)
-    put_plain(path, msgspec.json.encode(data))
+    """Put the record in place whole, also if the machine loses power."""
+    _make_durably(path.parent)
+    write_durably(path, msgspec.json.encode(data))
+
+
+def _remove(record: Path) -> None:
+    record.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # an empty directory does no harm
+        os.rmdir(record.parent)
+
+
+def _make_durably(directory: Path) -> None:
+    """Make the directory and those above it, and flush their names: a record is lost with its directory."""
+    if directory.is_dir():
+        return
+    _make_durably(directory.parent)
+    directory.mkdir(mode=MODE, exist_ok=True)
+    sync_names(directory.parent)
