@@ -152,7 +152,9 @@ class CsiNodeBench:
         seen = RegisteredDrivers(self.plugins)
         handlers = {CSI_PLUGIN: seen}
         watcher = PluginWatcher(self.registry, handlers, self.plugins, self.notices, random.Random(1), threads)
-        csi = CsiVolumes("n", seen, CsiAttachments("n"), CsiRecords(self.root, self.mounts, threads), self.mounts, threads)
+        csi = CsiVolumes(
+            "n", seen, CsiAttachments("n"), CsiRecords(self.root, self.mounts, threads), self.mounts, threads
+        )
         volumes = DiskVolumes(self.root, NodeFacts("n"), self.mounts, threads, csi=csi)
         volumes.use_objects(self.cluster)  # type: ignore[arg-type]
         volumes.use_claims(self.cluster, self.cluster.node, self.cluster.changed, self.events)

@@ -139,7 +139,12 @@ def _csi(settings: Settings, threads: ThreadPool, chance: random.Random) -> tupl
     sockets = GrpcPlugins()
     drivers = RegisteredDrivers(sockets)
     volumes = CsiVolumes(
-        settings.node_name, drivers, CsiAttachments(settings.node_name), CsiRecords(root, mounts, threads), mounts, threads
+        settings.node_name,
+        drivers,
+        CsiAttachments(settings.node_name),
+        CsiRecords(root, mounts, threads),
+        mounts,
+        threads,
     )
     watcher = InotifyWatcher(threads)
     registry = root / "plugins_registry"

@@ -235,6 +235,29 @@ async def test_dead_containers_of_pods_that_have_ended_go_for_disk(autojump_cloc
         await until(lambda: not bench.world.all_containers(), 15)
 
 
+async def test_before_every_source_has_sent_its_pods_only_dead_containers_are_removed(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench, usage = bench_with(), MemoryUsage()
+    volume = k8s.Volume(name="cache", empty_dir=k8s.EmptyDirVolumeSource(size_limit="1Mi"))
+    usage.uses("uid-greedy", volumes={"cache": 1 << 30})
+    job = api_pod("job", container("job", ["exit", "0", "1"]), policy="Never")
+    pods = job, api_pod("greedy", container("greedy"), volumes=(volume,))
+    async with bench.agent(*pods, sources=("api", "file")) as node, trio.open_nursery() as nursery:
+        nursery.start_soon(run_pressure, node, usage)
+        await until(lambda: phase(node, "uid-job") == "Succeeded" and bench.running() == ["greedy"])
+        await bench.images.pull_image("web:2")
+        await trio.sleep(120)
+        usage.available[NODEFS] = 0
+        await until(lambda: [one.name for one in bench.world.all_containers()] == ["greedy"], 60)
+        await trio.sleep(60)
+
+        assert ({}, ["greedy"]) == (evictions(node), bench.running())
+        assert 0 == node.image_garbage.removed["space"]
+        nursery.cancel_scope.cancel()
+    assert 1 == caplog.text.count("No pod is evicted although ephemeral-storage is short: no pods received yet: file")
+
+
 async def test_a_pod_beyond_its_own_limit_ends_whatever_the_node_has_left(autojump_clock: MockClock) -> None:
     bench, usage = bench_with(), MemoryUsage()
     volume = k8s.Volume(name="cache", empty_dir=k8s.EmptyDirVolumeSource(size_limit="1Mi"))

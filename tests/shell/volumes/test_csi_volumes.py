@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 from typing import TYPE_CHECKING
@@ -516,6 +517,44 @@ async def test_a_record_that_cannot_be_read_keeps_its_volume(
         with pytest.raises(VolumeFailed, match=r"vol_data.json cannot be read"):
             await volumes.tear_down(UID)
     assert (volume_of(bench) / "vol_data.json").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 512])
+async def test_a_record_that_a_power_cut_emptied_does_not_block_its_pod(
+    autojump_clock: MockClock, bench: CsiNodeBench, content: bytes
+) -> None:
+    volume_of(bench).mkdir(parents=True)
+    (volume_of(bench) / "vol_data.json").write_bytes(content)
+    async with bench.life() as volumes:
+        await volumes.tear_down(UID)
+    assert [] == bench.driver.calls
+
+
+async def test_an_empty_record_keeps_its_volume_while_something_is_mounted_there(
+    autojump_clock: MockClock, bench: CsiNodeBench
+) -> None:
+    (volume_of(bench) / "mount").mkdir(parents=True)
+    (volume_of(bench) / "vol_data.json").touch()
+    bench.mounts.mount_tmpfs(str(volume_of(bench).resolve() / "mount"), None, 0o755, None)
+    async with bench.life() as volumes:
+        with pytest.raises(VolumeFailed, match=r"vol_data.json cannot be read"):
+            await volumes.tear_down(UID)
+
+
+async def test_no_driver_is_asked_while_its_record_cannot_be_flushed(
+    autojump_clock: MockClock, bench: CsiNodeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: int) -> None:
+        raise OSError(errno.EIO, "I/O error")
+
+    async with bench.life() as volumes:
+        with monkeypatch.context() as broken:
+            broken.setattr("os.fsync", failing)
+            with pytest.raises(VolumeFailed, match="I/O error"):
+                await volumes.set_up(claiming())
+        assert [] == bench.driver.calls
+        await volumes.set_up(claiming())
+        assert [] != bench.driver.calls
 
 
 async def test_without_a_cluster_such_a_volume_is_refused_in_clear_words(
