@@ -118,7 +118,7 @@ def test_what_is_used_is_reported_as_metrics_server_and_dashboards_ask_for_it(me
         # the summary says the same, in its own words
         load = summary("?only_cpu_and_memory=true")
         (c,) = of_pod(load, "busy")["containers"]
-        assert {"name", "startTime", "cpu", "memory"} == c.keys()
+        assert {"name", "startTime", "cpu", "memory", "swap"} == c.keys()
         assert c["cpu"]["usageCoreNanoSeconds"] >= round(used * 1e9)  # of the same look, if that was just now
         assert 50_000_000 < c["cpu"]["usageNanoCores"] < 600_000_000
         assert 0 < c["memory"]["workingSetBytes"] < 64 << 20
