@@ -13,7 +13,8 @@
 #   STALLS    more words for packaging/stalls.py in `make test-stalled` (--seed=7, --still=1)
 #   PROCESSES   among which `make test` shares the tests out: some of them wait rather than work, so more than processors
 #   VERSION   of Kubernetes, whose node suite `make node-conformance` runs      FOCUS   only specs whose name matches
-#   SERIAL    run the specs that must run alone: SERIAL=1     KUBELET   the tested one: agent, or upstream for the baseline
+#   SERIAL    run the specs that must run alone: SERIAL=1
+#   KUBELET   what `make node-conformance` and `make vm-test` test: agent, or upstream for the baseline
 #   KEY       the path of the private key that signs `make release`
 #   PYTEST    more words for pytest (-n 0: in one process)      GRID   which cells `make bench-relist` measures: full, goals
 
@@ -53,7 +54,7 @@ WITH_CARGO := $(BIN)/python packaging/usable_cargo.py
 CARGO := $(WITH_CARGO) cargo
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test test-otel test-stalled live live-core nightly linux-root can-live record surface conformance node-conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
+.PHONY: help run test test-otel test-stalled live live-core vm-test nightly linux-root can-live record surface conformance node-conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
 .PHONY: $(LINTS) wheels packages pins tour docs release clean
 
 help:
@@ -69,6 +70,8 @@ help:
 	@echo "make live-core  some of them, on the distribution's containerd alone; builds nothing (Linux and root)"
 	@echo "make live    the tests on real container runtimes and a real control plane (Linux and root; installs containerd"
 	@echo "             with apt, builds Kubernetes with Go)"
+	@echo "make vm-test  the tests on virtual machines: Debian with systemd and cgroup v2, reboots, power cuts; KUBELET=upstream"
+	@echo "             (Linux and root; installs QEMU and Debian into ~/.cache/trikubelet)"
 	@echo "make nightly  all of that with fresh seeds, in an order nobody has chosen, and fuzzing, hours long; the summary is"
 	@echo "             build/nightly.txt and build/nightly.json; NIGHTLY=--list says what, NIGHTLY='--only lint,order' runs some"
 	@echo "make record  tests/recorded anew: what a real API server has for fields and says of the pods of tests/corpus"
@@ -162,6 +165,12 @@ live: can-live packages $(VENV)/.built $(VENV)/.dev
 	$(ATTENDED) tests/live/install.sh
 	$(ATTENDED) $(SWEEP)
 	$(ATTENDED) $(SWEPT) $(BIN)/pytest tests/live -n $(WORKERS) --dist loadfile $(PYTEST)
+
+# One machine at a time: an emulated one keeps two processors of the host busy.
+vm-test: can-live packages $(VENV)/.built $(VENV)/.dev
+	$(ATTENDED) tests/live/install.sh
+	$(ATTENDED) packaging/vm/build.sh
+	$(ATTENDED) env TRIKUBELET_VM_KUBELET=$(KUBELET) $(BIN)/pytest tests/vm $(PYTEST)
 
 # It goes on after a stage that fails; without `-j`, for each has the machine to itself.
 nightly: $(VENV)/.built $(VENV)/.dev

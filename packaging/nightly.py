@@ -138,6 +138,7 @@ def plan(words: argparse.Namespace, draw: SystemRandom) -> list[Stage]:
         Stage("docs", ("make", "docs"), 10),
         Stage("live-core", ("make", "live-core"), 20),
         Stage("live", ("make", "live"), 180),
+        Stage("vm", ("make", "vm-test"), 120),
         *(Stage(f"node-{one}", ("make", "node-conformance", f"VERSION={one}"), 180) for one in node_suites()),
     ]
     return [_limited(stage, words.limit) for stage in stages]
