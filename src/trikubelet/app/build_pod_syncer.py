@@ -112,6 +112,7 @@ def _build_carry_out(
             events=events,
             bounds=bounds,
             figures=figures,
+            booted_ns=facts.booted_ns,
         ),
         hooks=hooks,
         killer=killer,

@@ -71,6 +71,7 @@ class ContainerCreator:
         events: Events,
         bounds: Bounds,
         figures: PodFigures,
+        booted_ns: int,
     ) -> None:
         self._runtime = runtime
         self._configs = configs
@@ -81,6 +82,7 @@ class ContainerCreator:
         self._events = events
         self._bounds = bounds
         self._figures = figures
+        self._booted_ns = booted_ns
 
     async def create(self, context: StartContext, start: Start, image: ImageInfo) -> CreatedContainer:
         """Create the container of this image and start it. Raises PodSyncError."""
@@ -151,13 +153,18 @@ class ContainerCreator:
         """Return the restart count of the next container: one more than the last. Logs show attempts whose containers
         are gone. Replacing a container that was never started is no restart. A pod that came back after its end counts
         from 0. One that came back before that counts on, and so does one whose earlier instance has leftovers that
-        cannot be removed: the runtime and the log directory still use its numbers, and neither accepts one twice."""
+        cannot be removed: the runtime and the log directory still use its numbers, and neither accepts one twice.
+
+        A container that was created before the machine booted counts as a run: a runtime does not flush its record of
+        a start, so a power cut can lose it."""
         latest = observed.latest(container.name)
         logged = await self._configs.logged_attempts(pod, container)
         earlier = self._noted_lives.of(pod).attempts.get(container.name, -1)
         last = max(-1 if latest is None else latest.attempt, earlier, *logged[:1])
         left = created_not_started(observed, container) if beside is None else None
-        return last if left is not None and left.attempt == last else last + 1
+        if left is None or left.attempt != last or left.created_at < self._booted_ns:
+            return last + 1
+        return last
 
     @contextmanager
     def _mounting_images(self, new_config: ContainerConfig) -> Iterator[None]:

@@ -139,3 +139,17 @@ async def test_the_next_one_that_cannot_be_made_tells_of_itself_alone(
         bench.problems.odds = Odds(0.002)
         await until(lambda: phase(node, "uid-web") == "Running")
     assert 1 == sum("keeps what is left of it" in record.getMessage() for record in caplog.records)
+
+
+async def test_container_created_before_the_machine_booted_counts_as_a_run(autojump_clock: MockClock) -> None:
+    """A machine that lost its power may have lost the runtime's record of the start, too."""
+    bench = Bench()
+    await with_a_start_given_up(bench, "")
+    bench.world.reboot()
+    async with bench.agent(WEB) as node:
+        await until(lambda: phase(node, "uid-web") == "Running")
+        status = node.statuses.get("uid-web")
+
+        assert [1] == [one.attempt for one in bench.world.all_containers()]
+        assert status is not None
+        assert [1] == [one.restart_count for one in status.container_statuses]
