@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from trikubelet.core.eviction.observations import observe
+from trikubelet.core.eviction.thresholds import MEMORY
 from trikubelet.core.stats.proc_files import PRESSURE_FILES, disks, interfaces, machine, of_machine, primary
+from trikubelet.model.stats_snapshot import NodeUsed
 from trikubelet.model.usage import Disk, Interface, NodeGauges, Pressure, Stall, Usage
 
 TEXTS = {
@@ -42,6 +45,13 @@ def test_the_machine_is_read_and_time_in_which_nothing_was_done_is_not_used() ->
     )
     wanted = NodeGauges(usage, 1000 * 1024, 80 * 1024, 2, 1_700_000_000 * 10**9, 32768, (ETH0,))
     assert wanted == machine(TEXTS, 9, (ETH0,))
+
+
+def test_preallocated_huge_pages_are_not_available() -> None:
+    """The kernel takes them out of the free memory, and no process has them in its set yet."""
+    reserved = TEXTS["meminfo"].replace(b"MemFree: 400 kB", b"MemFree: 300 kB").replace(b"Total: 0", b"Total: 1")
+    node = NodeUsed("n", machine(TEXTS, 9)), NodeUsed("n", machine({**TEXTS, "meminfo": reserved}, 9))
+    assert [500 * 1024, 400 * 1024] == [observe(one)[MEMORY].available for one in node]
 
 
 @pytest.mark.parametrize("name", TEXTS)
