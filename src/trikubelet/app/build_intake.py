@@ -42,6 +42,7 @@ def build_intake(
         pressure=upkeep.eviction,
         health=parts.runtime_state,
         disruptions=disruptions,
+        devices=parts.ports.devices,
     )
     resizes = Resizes(
         allocations=parts.allocations,
@@ -71,6 +72,7 @@ def build_intake(
         events=parts.events,
         clock=parts.ports.clock,
         allocations=parts.allocations,
+        devices=parts.ports.devices,
         unsupported=UnsupportedReports(parts.events, embedded=parts.facts.embedded, may_mount=parts.facts.may_mount),
     )
     return Intake(evaluation, resizes, admission)

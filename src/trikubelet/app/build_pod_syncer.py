@@ -40,6 +40,7 @@ def build_pod_syncer(parts: SharedParts) -> Syncer:
     preparation = Preparation(
         health=parts.runtime_state,
         directories=ports.files,
+        devices=ports.devices,
         cgroups=ports.cgroups,
         volumes=ports.volumes,
         tear_down=parts.tear_down,
@@ -59,6 +60,7 @@ def build_pod_syncer(parts: SharedParts) -> Syncer:
             reasons=reasons,
             messages=TerminationMessages(ports.files),
             noted_lives=noted_lives,
+            devices=ports.devices,
             health=parts.runtime_state,
             host_ips=parts.host_ips,
             events=events,
@@ -106,6 +108,7 @@ def _build_carry_out(
             runtime=ports.runtime,
             configs=configs,
             allocations=parts.allocations,
+            devices=ports.devices,
             files=ports.files,
             noted_lives=noted_lives,
             paces=paces,

@@ -76,7 +76,7 @@ def build_upkeep(parts: SharedParts, workers: PodWorkers, desired: DesiredPods, 
     )
     return Upkeep(
         orphan_cleanup=OrphanedPodCleanup(
-            workers, parts.pleg, ports.files, ports.cgroups, parts.tear_down, unknown_pods, bounds
+            workers, parts.pleg, ports.files, ports.devices, ports.cgroups, parts.tear_down, unknown_pods, bounds
         ),
         garbage=garbage,
         image_garbage=image_garbage,

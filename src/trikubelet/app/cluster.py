@@ -188,10 +188,16 @@ def join_cluster(node: Node, clients: ApiClients, membership: Membership, clock:
     own.add_listener(own_changed)
     node.statuses.changed.add(lambda _uid, pod, _status, _version: pod_changed(pod))
     node.workers.finished.add(pod_changed)
-    node.runtime_state.changed.add(publisher.wake)
-    node.shutdown.changed.add(publisher.wake)
+    _publish_at_once(node, publisher)
     node.events.recorded.add(events.record)
     return Member(pods, own, publisher, second_look, lease, writer, mirrors, events, objects, csi_node, node.up)
+
+
+def _publish_at_once(node: Node, publisher: NodePublisher) -> None:
+    """Have the node's status published when a part of it changes."""
+    node.runtime_state.changed.add(publisher.wake)
+    node.shutdown.changed.add(publisher.wake)
+    node.devices.changed.add(lambda _uids: publisher.wake())
 
 
 class _Noted:

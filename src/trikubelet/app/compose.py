@@ -263,6 +263,7 @@ def _join(
         "syncloop": node.sync_loop.unhealthy,
         "pleg": node.pleg.unhealthy,
         "runtime": node.runtime_state.unhealthy,
+        "device-plugin": node.devices.unhealthy,
     }
     notes = AgentNotes(settings, identity, report, node, view, images, clock)
     gauges = HostGauges(clock)

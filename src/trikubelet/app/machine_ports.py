@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.app.endpoint import FAKE
 from trikubelet.app.node import Ports
 from trikubelet.core.configuration.effect import without_effect_in_version_1
+from trikubelet.cri.device_plugins import GrpcDeviceSockets
+from trikubelet.cri.plugin_sockets import GrpcPlugins
+from trikubelet.devices.holdings import DeviceHoldings
+from trikubelet.devices.none import NoDevices
+from trikubelet.devices.plugins import DevicePlugins
+from trikubelet.devices.pod_devices import PluginDevices
 from trikubelet.handlers.network import FakeHandlers, NetworkHandlers
 from trikubelet.host import mounts
 from trikubelet.host.cgroups import NoPodCgroups, choose_cgroups, read_hierarchies
@@ -26,18 +32,21 @@ from trikubelet.host.user_tmpfs import UserTmpfs
 from trikubelet.host.watch import InotifyWatcher
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.csi import CSI_PLUGIN
+from trikubelet.model.devices import DEVICE_PLUGIN
 from trikubelet.model.errors import StartFailed
+from trikubelet.plugins.watcher import PluginWatcher
 from trikubelet.volumes.fake import FakeVolumes
 from trikubelet.volumes.side_by_side import HANGING_PER_POD_MAX
 from trikubelet.volumes.volumes import DiskVolumes
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Mapping
 
     from trikubelet.app.settings import Settings
     from trikubelet.core.containers import NodeFacts
-    from trikubelet.plugins.watcher import PluginWatcher
-    from trikubelet.ports import Clock, Images, PodCgroups, Runtime, Volumes
+    from trikubelet.plugins.watcher import PluginHandler
+    from trikubelet.ports import Clock, Images, PodCgroups, PodDevices, Runtime, Volumes
     from trikubelet.volumes.csi import CsiVolumes
 
 log = logging.getLogger(__name__)
@@ -48,6 +57,8 @@ LOG_SIZE_THREADS_MAX: Final = 2
 REMOVAL_THREADS_MAX: Final = 8
 """For pods' directories, and as many for logs: twice the pods whose files are removed concurrently, for a slow removal
 frees its place and keeps its thread."""
+PLUGIN_THREADS_MAX: Final = 3
+"""Looking for plugins, recording devices, and one for a disk that hangs."""
 POD_FILE_THREADS_MAX: Final = 8
 """For the files in pods' directories, and the termination messages that containers leave there; with logs, which may
 hang, each pod can have one more busy."""
@@ -69,7 +80,8 @@ def machine_ports(
     facts, cgroups = _cgroups(facts, settings, inside=inside)
     threads = ThreadPool("images", IMAGE_THREADS_MAX)
     files, records = _files(settings, threads)
-    volumes, plugins = _volumes(settings, facts, chance, in_cluster=in_cluster)
+    volumes, handlers = _volumes(settings, facts, in_cluster=in_cluster)
+    devices, plugins = _devices(settings, handlers, chance)
     ports = Ports(
         runtime=runtime,
         images=images,
@@ -87,6 +99,7 @@ def machine_ports(
         clock=clock,
         ids_of_users=read_ranges_of_users,
         plugins=plugins,
+        devices=devices,
     )
     return ports, facts
 
@@ -110,34 +123,29 @@ def _files(settings: Settings, images: ThreadPool) -> tuple[DiskPodFiles, DiskPu
         ) from error
 
 
-def _volumes(
-    settings: Settings, facts: NodeFacts, chance: random.Random, *, in_cluster: bool
-) -> tuple[Volumes, PluginWatcher | None]:
-    """Return the pods' volumes, simulated ones where containers are only simulated, and the watcher of the plugins that
-    they need."""
+def _volumes(settings: Settings, facts: NodeFacts, *, in_cluster: bool) -> tuple[Volumes, dict[str, PluginHandler]]:
+    """Return the pods' volumes, simulated ones where containers are only simulated, and the handlers of the plugins
+    that they need."""
     if settings.runtime.endpoint == FAKE:
-        return FakeVolumes(settings.root_dir, facts), None
+        return FakeVolumes(settings.root_dir, facts), {}
     threads = ThreadPool("volumes", VOLUME_THREADS_MAX, HANGING_PER_POD_MAX * settings.configuration.max_pods)
-    csi, plugins = _csi(settings, threads, chance) if in_cluster else (None, None)
+    csi, handlers = _csi(settings, threads) if in_cluster else (None, {})
     if facts.may_mount:
-        return DiskVolumes(settings.root_dir, facts, mounts, threads, csi=csi), plugins
+        return DiskVolumes(settings.root_dir, facts, mounts, threads, csi=csi), handlers
     memory = UserTmpfs(settings.root_dir.resolve(), os.environ)
-    return DiskVolumes(settings.root_dir, facts, NoMounts(), threads, csi=csi, user_memory=memory), plugins
+    return DiskVolumes(settings.root_dir, facts, NoMounts(), threads, csi=csi, user_memory=memory), handlers
 
 
-def _csi(settings: Settings, threads: ThreadPool, chance: random.Random) -> tuple[CsiVolumes, PluginWatcher]:
-    """Return the volumes of CSI drivers, and the watcher of the drivers. Loaded only in a cluster: such a volume cannot
+def _csi(settings: Settings, threads: ThreadPool) -> tuple[CsiVolumes, dict[str, PluginHandler]]:
+    """Return the volumes of CSI drivers, and the handler of the drivers. Loaded only in a cluster: such a volume cannot
     be looked up elsewhere."""
-    from trikubelet.cri.plugin_sockets import GrpcPlugins  # noqa: PLC0415
-    from trikubelet.plugins.watcher import PluginWatcher  # noqa: PLC0415
     from trikubelet.volumes.csi import CsiVolumes  # noqa: PLC0415
     from trikubelet.volumes.csi_attachments import CsiAttachments  # noqa: PLC0415
     from trikubelet.volumes.csi_records import CsiRecords  # noqa: PLC0415
     from trikubelet.volumes.csi_registration import RegisteredDrivers  # noqa: PLC0415
 
     root = settings.root_dir.resolve()  # by which the kernel knows what is mounted there
-    sockets = GrpcPlugins()
-    drivers = RegisteredDrivers(sockets)
+    drivers = RegisteredDrivers(GrpcPlugins())
     volumes = CsiVolumes(
         settings.node_name,
         drivers,
@@ -146,9 +154,30 @@ def _csi(settings: Settings, threads: ThreadPool, chance: random.Random) -> tupl
         mounts,
         threads,
     )
-    watcher = InotifyWatcher(threads)
-    registry = root / "plugins_registry"
-    return volumes, PluginWatcher(registry, {CSI_PLUGIN: drivers}, sockets, watcher, chance, threads)
+    return volumes, {CSI_PLUGIN: drivers}
+
+
+def _devices(
+    settings: Settings, handlers: Mapping[str, PluginHandler], chance: random.Random
+) -> tuple[PodDevices, PluginWatcher | None]:
+    """Return the devices of pods, and the watcher of all kinds of plugins; none where containers are only simulated.
+    ``handlers``: those of the other kinds."""
+    if settings.runtime.endpoint == FAKE:
+        return NoDevices(), None
+    threads = ThreadPool("plugins", PLUGIN_THREADS_MAX)
+    sockets, directory = GrpcDeviceSockets(), settings.root_dir / "device-plugins"
+    plugins = DevicePlugins(directory, sockets, threads)
+    holdings = DeviceHoldings(directory, plugins, threads)
+    devices = PluginDevices(plugins, holdings, sockets, shows_health=settings.gate("ResourceHealthStatus"))
+    watcher = PluginWatcher(
+        settings.root_dir.resolve() / "plugins_registry",
+        {**handlers, DEVICE_PLUGIN: plugins},
+        GrpcPlugins(),
+        InotifyWatcher(threads),
+        chance,
+        threads,
+    )
+    return devices, watcher
 
 
 def _cgroups(facts: NodeFacts, settings: Settings, *, inside: bool) -> tuple[NodeFacts, PodCgroups]:

@@ -22,6 +22,7 @@ from trikubelet.core.image_garbage import ImageRules
 from trikubelet.core.log_rotation import RotationRules
 from trikubelet.core.merge import PodUpdate
 from trikubelet.core.unknown_pods import MEANS
+from trikubelet.devices.none import NoDevices
 from trikubelet.images.puller import Puller, PullRules
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.slot import Slot
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
         NodeLogins,
         NodeUsage,
         PodCgroups,
+        PodDevices,
         PodFiles,
         PullRecords,
         Runtime,
@@ -104,6 +106,7 @@ class Ports:
     clock: Clock
     ids_of_users: Callable[[], Iterable[IdRange]] = tuple
     plugins: PluginWatcher | None = None
+    devices: PodDevices = field(default_factory=NoDevices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,7 @@ class Node:
     files: PodFiles
     volumes: Volumes
     plugins: PluginWatcher | None
+    devices: PodDevices
     objects: NodeObjects
     desired: DesiredPods
     adoption: Adoption
@@ -194,6 +198,7 @@ def build_node(
     parts.puller.pulled.add(startups.pulled)
     parts.statuses.changed.add(startups.status_changed)
     parts.probes.concluded.add(workers.probe_result_changed)
+    ports.devices.changed.add(workers.wake)
     desired = DesiredPods(sources)
     disruptions = Disruptions(workers=workers, statuses=parts.statuses, events=parts.events, clock=ports.clock)
     upkeep = build_upkeep(parts, workers, desired, disruptions)
@@ -207,6 +212,7 @@ def build_node(
         files=ports.files,
         volumes=ports.volumes,
         plugins=ports.plugins,
+        devices=ports.devices,
         objects=parts.objects,
         desired=desired,
         adoption=adoption,
@@ -262,6 +268,7 @@ async def run_node(node: Node, *, task_status: trio.TaskStatus[None] = trio.TASK
     node.user_ids.log_problems()
     async with trio.open_nursery() as nursery:
         await nursery.start(node.checkpoints.run)
+        await nursery.start(node.devices.run)
         await nursery.start(node.runtime_state.run)
         if node.plugins is not None:
             await nursery.start(node.plugins.run)

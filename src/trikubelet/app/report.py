@@ -92,6 +92,8 @@ class Reporter:
             port=self._port,
             pressures=Pressures.of(self._node.eviction.conditions()),
             problems=tuple(self._problems()),
+            devices=self._node.devices.amounts(),
+            keeps_extended=self._node.devices.had_record,
         )
 
     def _problems(self) -> Iterator[str]:

@@ -141,7 +141,7 @@ def share_parts(
             bounds,
             rules.pulls,
         ),
-        tear_down=TearDown(ports.volumes, ports.cgroups, bounds, figures),
+        tear_down=TearDown(ports.devices, ports.volumes, ports.cgroups, bounds, figures),
     )
 
 

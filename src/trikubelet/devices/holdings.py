@@ -22,6 +22,7 @@ from trikubelet.core.devices import checkpoint
 from trikubelet.core.devices.choice import Open, chosen
 from trikubelet.core.devices.decision import Met, Refused, decide, released
 from trikubelet.core.devices.needs import needs, reusable
+from trikubelet.core.devices.trial import known_resources
 from trikubelet.kit.disk import on_disk
 from trikubelet.kit.plain_file import read_plain
 from trikubelet.kit.private_file import write_privately
@@ -30,7 +31,7 @@ from trikubelet.model.plugins import PluginFailed
 from trikubelet.plugins.asking import within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Mapping
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
@@ -55,11 +56,14 @@ class DeviceHoldings:
     """Owns which container holds which devices, and the file in which that is recorded."""
 
     def __init__(self, directory: Path, plugins: DevicePlugins, threads: ThreadPool) -> None:
+        self.had_file = False
+        """True if an earlier run had recorded devices."""
         self._path = directory / FILE
         self._plugins = plugins
         self._threads = threads
         self._held: Holdings = {}
         self._written = self._held
+        self._recorded: frozenset[str] = frozenset()
         self._writing = trio.Lock()
 
     async def load(self) -> None:
@@ -68,6 +72,7 @@ class DeviceHoldings:
             content = await self._on_disk(partial(read_plain, self._path, FILE_BYTES_MAX))
         except FileNotFoundError:
             return
+        self.had_file = True
         try:
             found = checkpoint.read(content)
         except ValueError as error:
@@ -76,6 +81,7 @@ class DeviceHoldings:
             await self._on_disk(partial(self._path.replace, aside))
             return
         self._held = self._written = found.holdings
+        self._recorded = found.resources
         self._plugins.restore(found.resources)
 
     def of(self, pod: Pod, container: str) -> dict[str, Held]:
@@ -86,15 +92,23 @@ class DeviceHoldings:
             if holder.pod_uid == pod.metadata.uid and holder.container == container
         }
 
-    async def ensure(self, pod: Pod, *, running: Collection[str] = ()) -> Met | Refused:
-        """Give the pod's containers the devices that they need and do not hold yet. ``running``: those that run and
-        keep theirs, whatever is known of the plugin by now. Raises OSError if the devices cannot be recorded, and
-        ValueError for an amount that is none."""
-        resources = {*self._plugins.inventory, *(holder.resource for holder in self._held)}
-        for need in needs(pod, resources):
-            if isinstance(answer := await self._meet(pod, need, need.holder.container in running), Refused):
+    @property
+    def held(self) -> Mapping[Holder, Held]:
+        """All holdings at this moment."""
+        return self._held
+
+    async def ensure(self, pod: Pod, *, only: str | None = None, keeps: bool = False) -> Met | Refused:
+        """Give the pod's containers the devices that they need and do not hold yet. ``only``: the name of the one that
+        counts; ``keeps``: a container that holds devices keeps them, whatever is known of their plugin and their health
+        by now. Raises OSError if the devices cannot be recorded, and ValueError for an amount that is none."""
+        for need in needs(pod, known_resources(self._plugins.inventory, self._held)):
+            if only not in (None, need.holder.container):
+                continue
+            held = self._held.get(need.holder)
+            has_own = keeps and held is not None and bool(held.answer)
+            if isinstance(answer := await self._meet(pod, need, has_own), Refused):
                 return answer
-        await self._write()
+        await self.record()
         return Met()
 
     async def release(self, uids: AbstractSet[str]) -> None:
@@ -102,7 +116,7 @@ class DeviceHoldings:
         same."""
         if any(holder.pod_uid in uids for holder in self._held):
             self._held = released(self._held, uids)
-            await self._write()
+            await self.record()
 
     def holders(self) -> frozenset[str]:
         """Return the UIDs of the pods that hold devices."""
@@ -165,14 +179,16 @@ class DeviceHoldings:
                 others = {one: its for one, its in self._held.items() if one != holder}
                 self._held = {**others, holder: Held(held.devices, answer)} if is_answered else others
 
-    async def _write(self) -> None:
+    async def record(self) -> None:
+        """Write the file if it is outdated: the holdings and the names of the resources are all that a later run of the
+        agent reads. Raises OSError."""
         async with self._writing:
-            held = self._held
-            if held is self._written:
+            held, inventory = self._held, self._plugins.inventory
+            if held is self._written and inventory.keys() == self._recorded:
                 return
-            content = checkpoint.written(held, self._plugins.inventory)
+            content = checkpoint.written(held, inventory)
             await self._on_disk(partial(write_privately, self._path, content))
-            self._written = held
+            self._written, self._recorded = held, frozenset(inventory)
 
     async def _on_disk(self, work: Callable[[], Result]) -> Result:
         return await on_disk(self._threads, work, f"the devices of pods in {self._path}", may_hang=True)

@@ -21,8 +21,10 @@ import trio
 from trikubelet.core.devices import inventory
 from trikubelet.core.devices.registration import registering_problem, watched_problem
 from trikubelet.kit.disk import on_disk
+from trikubelet.kit.failure_log import FailureLog
 from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.listeners import Listeners
+from trikubelet.kit.slot import Slot
 from trikubelet.model.plugins import PluginFailed
 from trikubelet.plugins.asking import within
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
     from pathlib import Path
 
-    from trikubelet.core.devices.inventory import Inventory
+    from trikubelet.core.devices.inventory import Amounts, Inventory
     from trikubelet.kit.threads import ThreadPool
     from trikubelet.model.devices import PluginOptions, Registering
     from trikubelet.model.plugins import PluginInfo
@@ -39,9 +41,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SOCKET: Final = "kubelet.sock"
+WATCHED: Final = "DEPRECATION"
+"""A file that tells plugins, such as upstream's sample plugin, that they can register by the plugin watcher."""
 MODE: Final = 0o750
 CONNECT_SECONDS_MAX: Final = 10.0
 """Until a plugin has told its options. Like upstream."""
+LIST_PAUSE_SECONDS: Final = 0.2
+"""Between two lists of one plugin, because each change is published, and plugins are containers."""
+SERVE_AGAIN_SECONDS: Final = 60.0
+"""Until the next try where the socket cannot be made, for example on a full disk."""
 PLUGINS_MAX: Final = 256
 """Connected at the same time. A node has one for each kind of device, and each has a task and a connection."""
 
@@ -72,6 +80,9 @@ class DevicePlugins:
         self._sockets = sockets
         self._threads = threads
         self._following = 0
+        self._failure_log = FailureLog()
+        self._stops: Slot[None] = Slot()
+        self._problem: str | None = "it has not started"
         self._nursery: trio.Nursery | None = None
         self._barriers = FaultBarriers(log, "The device plugin at %s: a bug in using it; it must register again")
 
@@ -84,19 +95,53 @@ class DevicePlugins:
         """An earlier run knew these resources: they have no devices until their plugins register."""
         self._inventory = {**inventory.restored(resources, trio.current_time()), **self._inventory}
 
+    def amounts(self) -> dict[str, Amounts]:
+        """Return the amounts for the node's status, by resource."""
+        return inventory.amounts(self._inventory, trio.current_time())
+
+    def unhealthy(self) -> str | None:
+        """Return why plugins cannot register by a call; None if they can."""
+        return self._problem
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Take registrations until cancelled. Started: plugins can register. Raises OSError if the socket cannot be
-        made."""
-        clearing = partial(_clear, self._directory)
-        await on_disk(self._threads, clearing, f"remove old sockets in {self._directory}", may_hang=True)
+        """Take registrations until cancelled. Started: plugins can register, or why they cannot was logged."""
+        has_tried = trio.Event()
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
-                await self._sockets.serve_registration(
-                    str(self._directory / SOCKET), self._register, task_status=task_status
-                )
+                nursery.start_soon(self._notify_ends_of_grace)
+                nursery.start_soon(self._serve, nursery, has_tried)
+                await has_tried.wait()
+                task_status.started()
+                await trio.sleep_forever()
             finally:
                 self._nursery = None
+
+    async def _serve(self, nursery: trio.Nursery, has_tried: trio.Event) -> None:
+        """Serve registrations in the nursery. A socket that cannot be made must not stop an agent whose pods need no
+        device, so it is tried again."""
+        socket = self._directory / SOCKET
+        while self._problem is not None:
+            try:
+                clearing = partial(_clear, self._directory)
+                await on_disk(self._threads, clearing, f"remove old sockets in {self._directory}", may_hang=True)
+                await nursery.start(partial(self._sockets.serve_registration, str(socket), self._register))
+                self._problem = None
+            except OSError as error:
+                self._problem = f"cannot listen at {socket}: {error}"
+                if self._failure_log.may_log(SOCKET):
+                    log.warning("Device plugins cannot register by a call, will try again: %s", self._problem)
+            has_tried.set()
+            if self._problem is not None:
+                await trio.sleep(SERVE_AGAIN_SECONDS)
+
+    async def _notify_ends_of_grace(self) -> None:
+        """Notify of each end of a stopped plugin's grace, which changes the node's status."""
+        while True:
+            with trio.move_on_at(inventory.grace_ends_at(self._inventory, trio.current_time())) as grace:
+                await self._stops.take()
+            if grace.cancelled_caught:
+                self.changed.notify()
 
     # ---- the plugin watcher's ----
 
@@ -153,6 +198,7 @@ class DevicePlugins:
             async with connected.plugin.lists() as lists:
                 async for devices in lists:
                     self._set(inventory.listed(self._inventory, resource, devices))
+                    await trio.sleep(LIST_PAUSE_SECONDS)
         except PluginFailed as error:
             log.warning("Device plugin %s at %s stopped: %s", resource, connected.endpoint, error)
         finally:
@@ -161,10 +207,12 @@ class DevicePlugins:
                 del self.connected[resource]
                 log.info("Device plugin %s is no longer connected", resource)
                 self._set(inventory.stopped(self._inventory, resource, trio.current_time()))
+                self._stops.put(None)
 
     def _set(self, found: Inventory) -> None:
-        self._inventory = found
-        self.changed.notify()
+        if found != self._inventory:
+            self._inventory = found
+            self.changed.notify()
 
     def __repr__(self) -> str:
         return f"<DevicePlugins: {', '.join(sorted(self.connected)) or 'none'}>"
@@ -177,3 +225,4 @@ def _clear(directory: Path) -> None:
     for path in directory.iterdir():
         if path.name != SOCKET and stat.S_ISSOCK(path.lstat().st_mode):
             path.unlink(missing_ok=True)
+    (directory / WATCHED).touch()

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from trikubelet.model import runtime_config
 
 API_VERSION: Final = "v1beta1"
+DEVICE_PLUGIN: Final = "DevicePlugin"
+"""The kind of a device plugin, as it introduces itself to the plugin watcher."""
 HEALTHY: Final = "Healthy"
 """The only health that upstream takes for healthy; a plugin may send any text."""
 

@@ -47,6 +47,10 @@ class CgroupFailed(PodSyncError):
     """A pod's cgroup cannot be made or removed now (event reason FailedCreatePodContainer or FailedKillPod)."""
 
 
+class DevicesRefused(PodSyncError):
+    """A pod that has not begun cannot have its devices (event reason UnexpectedAdmissionError)."""
+
+
 class ResizeFailed(PodSyncError):
     """A pod that runs cannot be brought to its new amounts now (event reason ResizeError)."""
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from trikubelet.node.unknown_pods import UnknownPods
     from trikubelet.pods.tear_down import TearDown
     from trikubelet.pods.workers import PodWorkers
-    from trikubelet.ports import PodCgroups, PodDirectories, RuntimePods
+    from trikubelet.ports import PodCgroups, PodDevices, PodDirectories, RuntimePods
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +55,7 @@ class OrphanedPodCleanup:
         workers: PodWorkers,
         runtime_pods: RuntimePods,
         directories: PodDirectories,
+        devices: PodDevices,
         cgroups: PodCgroups,
         tear_down: TearDown,
         unknown: UnknownPods,
@@ -63,6 +64,7 @@ class OrphanedPodCleanup:
         self._workers = workers
         self._runtime_pods = runtime_pods
         self._directories = directories
+        self._devices = devices
         self._cgroups = cgroups
         self._tear_down = tear_down
         self._unknown = unknown
@@ -108,6 +110,9 @@ class OrphanedPodCleanup:
         for uid in sorted(gone):
             if uid not in self._keyed_tasks:
                 self._keyed_tasks.begin(uid, partial(self._remove, uid))
+        for uid in sorted(self._devices.holders()):
+            if not self._workers.could_have_running_containers(uid) and not self._runtime_pods.may_have(uid):
+                await self._devices.release(uid)  # of a pod that left nothing else here
 
     @property
     def stuck(self) -> int:

@@ -266,7 +266,8 @@ class NodePublisher:
             return await self._register(report)
         if self._pace.registers and (patch := reconciliation(self._identity, there)) is not None:
             there = _decode(await self._api.patch(NODES, self._identity.name, patch, kind=PatchKind.STRATEGIC))
-        if self._pace.registers and (patch := emptied(there.status or k8s.NodeStatus())) is not None:
+        is_first = self._pace.registers and not report.keeps_extended
+        if is_first and (patch := emptied(there.status or k8s.NodeStatus())) is not None:
             there = _decode(
                 await self._api.patch(NODES, self._identity.name, patch, kind=PatchKind.STRATEGIC, subresource="status")
             )

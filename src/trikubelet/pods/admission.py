@@ -31,7 +31,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trikubelet.core import node_shutdown
-from trikubelet.core.admission import NODE_AFFINITY, Admitted, counted_as, rejected
+from trikubelet.core.admission import NODE_AFFINITY, Admitted, counted_as, rejected, without_devices
 from trikubelet.core.admission.another_try import begins_now
 from trikubelet.core.lifecycle import StopReason
 from trikubelet.core.names import is_mirror, is_static, object_ref
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.resizes import Resizes
     from trikubelet.pods.unsupported_reports import UnsupportedReports
     from trikubelet.pods.workers import PodWorkers
-    from trikubelet.ports import Clock, Events, RuntimeHealth, RuntimePods, ShutdownState, Statuses
+    from trikubelet.ports import Clock, Events, PodDevices, RuntimeHealth, RuntimePods, ShutdownState, Statuses
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +71,7 @@ class Admission:
         events: Events,
         clock: Clock,
         allocations: Allocations,
+        devices: PodDevices,
         unsupported: UnsupportedReports,
     ) -> None:
         self._workers = workers
@@ -84,6 +85,7 @@ class Admission:
         self._events = events
         self._clock = clock
         self._allocations = allocations
+        self._devices = devices
         self._unsupported = unsupported
         self.rejected: Counter[str] = Counter()
         self._barriers = FaultBarriers(log, "%s: a bug in its admission; it waits, and is evaluated again")
@@ -119,7 +121,7 @@ class Admission:
                 return
             # A pod that still ends has its ports: another one next to it would fail.
             verdict = self._evaluation.evaluate_beside_all(self._allocations.as_allocated(pod))
-            if begins_now(verdict) and self._workers.forget_rejection(pod):
+            if begins_now(self._with_devices(pod, verdict)) and self._workers.forget_rejection(pod):
                 log.info("Pod %s was rejected, and begins now: the node has what it lacked", ref)
                 self._begin(pod)
 
@@ -142,7 +144,7 @@ class Admission:
             self._admit(pod)
 
     def _decide(self, pod: k8s.Pod) -> None:
-        match self._evaluation.evaluate(self._allocations.as_allocated(pod)):
+        match self._evaluate(pod):
             case Admitted() if self._shutdown.is_shutting_down:
                 if self._has_runtime_spoken():  # else it may be running, and is ended with the others
                     self._reject(pod, node_shutdown.REJECTION)
@@ -190,8 +192,18 @@ class Admission:
         ""."""
         if self._has_runtime_spoken() or not self._needs_evaluation(pod):
             return ""
-        why = self._evaluation.evaluate(self._allocations.as_allocated(pod))
+        why = self._evaluate(pod)
         return "" if isinstance(why, Admitted) else why.message
+
+    def _evaluate(self, pod: k8s.Pod) -> Admitted | Rejection:
+        return self._with_devices(pod, self._evaluation.evaluate(self._allocations.as_allocated(pod)))
+
+    def _with_devices(self, pod: k8s.Pod, verdict: Admitted | Rejection) -> Admitted | Rejection:
+        """Return the verdict, which also depends on the devices that the pod needs. Its worker allocates them, because
+        a plugin may take its time."""
+        if isinstance(verdict, Admitted) and (why := self._devices.refusal(pod)):
+            return without_devices(why)
+        return verdict
 
     def _has_runtime_spoken(self) -> bool:
         return self._health.supports_strict_groups() is not None and self._runtime_pods.has_listed

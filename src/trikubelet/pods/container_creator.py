@@ -3,7 +3,7 @@
     remove the leftovers of a failed start ─► create ─► start ─► link its log
 
 ``pods.start`` calls this after pulling the images. A container's resources are noted before it is created, so that a
-later agent knows them (``pods.allocations``). A call that creates something is settled.
+later agent knows them (``pods.allocations``); so are its devices. A call that creates something is settled.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from trikubelet.core.containers.errors import ConfigError
+from trikubelet.core.devices.run_options import with_devices
 from trikubelet.core.names import EPHEMERAL_CONTAINER, container_kind, log_link_name, log_path, object_ref
 from trikubelet.core.restarts import RUN_CONTAINER_ERROR
 from trikubelet.kit.disk import disk_in_time
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.making_paces import MakingPaces
     from trikubelet.pods.noted_lives import NotedLives
     from trikubelet.pods.start_context import StartContext
-    from trikubelet.ports import ContainerFiles, Events, Runtime
+    from trikubelet.ports import ContainerFiles, Events, PodDevices, Runtime
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ class ContainerCreator:
         runtime: Runtime,
         configs: ContainerConfigs,
         allocations: Allocations,
+        devices: PodDevices,
         files: ContainerFiles,
         noted_lives: NotedLives,
         paces: MakingPaces,
@@ -76,6 +78,7 @@ class ContainerCreator:
         self._runtime = runtime
         self._configs = configs
         self._allocations = allocations
+        self._devices = devices
         self._files = files
         self._noted_lives = noted_lives
         self._paces = paces
@@ -135,6 +138,7 @@ class ContainerCreator:
             attempt = await self._attempt(pod, container, observed, beside)
             if container_kind(pod, container.name) != EPHEMERAL_CONTAINER:
                 self._allocations.creating(pod, container, attempt)
+            devices = await self._devices.for_container(pod, container.name)
             target_id = seen.id if seen is not None else ""
             new_config = await self._configs.container(context, container, attempt, image, target_id)
         except (ConfigError, OSError) as error:
@@ -142,7 +146,7 @@ class ContainerCreator:
             self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {message}")
             raise ConfigError(message, container.name) from error
         try:
-            return await self._configs.with_sub_paths(pod, container, new_config)
+            return with_devices(await self._configs.with_sub_paths(pod, container, new_config), devices)
         except PodSyncError as error:
             self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {error.message}")
             raise

@@ -4,9 +4,9 @@
     a resize (``pods.resize_decisions``) ─────┴─► evaluate ────┴─► admitted ─► make_room: those it preempts end
 
 Both use the same check, because a resize needs resources like a new pod. ``core.admission`` decides, from the node's
-facts and the other pods' allocations. A pod that is no longer desired does not count, even while it ends: an edited
-manifest's new pod has the host ports of the old one, and waits for its end anyway. A pod that is preempted for a
-critical one does not count either.
+facts and the other pods' allocations. Devices of plugins are not counted here but given out (``ports.PodDevices``). A
+pod that is no longer desired does not count, even while it ends: an edited manifest's new pod has the host ports of the
+old one, and waits for its end anyway. A pod that is preempted for a critical one does not count either.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.node_object import NodeObject
     from trikubelet.pods.worker import PodWorker
     from trikubelet.pods.workers import PodWorkers
-    from trikubelet.ports import NodePressure, RuntimeHealth
+    from trikubelet.ports import NodePressure, PodDevices, RuntimeHealth
     from trikubelet.sources.desired import DesiredPods
 
 log = logging.getLogger(__name__)
@@ -52,6 +52,7 @@ class Evaluation:
         pressure: NodePressure,
         health: RuntimeHealth,
         disruptions: Disruptions,
+        devices: PodDevices,
     ) -> None:
         self._workers = workers
         self._desired = desired
@@ -61,6 +62,7 @@ class Evaluation:
         self._pressure = pressure
         self._health = health
         self._disruptions = disruptions
+        self._devices = devices
         self.preempted: Counter[str] = Counter()
 
     def evaluate(self, pod: k8s.Pod) -> Admitted | Rejection:
@@ -74,7 +76,9 @@ class Evaluation:
 
     def _beside(self, pod: k8s.Pod, others: Sequence[PodInfo]) -> Admitted | Rejection:
         facts = replace(self._facts, strict_groups=bool(self._health.supports_strict_groups()))
-        return admit(pod, others, self._node.newest, facts, self._pressure.conditions())
+        return admit(
+            pod, others, self._node.newest, facts, self._pressure.conditions(), given_out=self._devices.resources()
+        )
 
     def may_be_outdated(self, uid: str) -> bool:
         """True if the node's object, by which the pod was evaluated, may be outdated; then it is read again."""

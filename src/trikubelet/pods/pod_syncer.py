@@ -19,9 +19,9 @@ import trio
 
 from trikubelet.core.actions import plan
 from trikubelet.core.lifecycle import Outcome, StopReason
-from trikubelet.core.names import object_ref
+from trikubelet.core.names import is_static, object_ref
 from trikubelet.core.pod_status.phase import TERMINAL
-from trikubelet.model.errors import PodSyncError
+from trikubelet.model.errors import DevicesRefused, PodSyncError
 from trikubelet.model.runtime import SandboxState
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ class PodSyncer:
         return await self._observations.newer_than(uid, since, soon=soon)
 
     async def sync(self, pod: k8s.Pod, observed: PodObservation) -> Outcome:
-        """Bring the pod closer to its configuration. DONE: its phase is terminal; AGAIN: something was begun; AT_ONCE:
-        something was removed, and the next sync follows at once; IDLE: it is as configured.
+        """Bring the pod closer to its configuration. DONE: it has ended, or cannot begin; AGAIN: something was begun;
+        AT_ONCE: something was removed, and the next sync follows at once; IDLE: it is as configured.
 
         Raises PodSyncError (also for a disk that cannot be written) or RuntimeCallError if something must be retried.
         """
@@ -99,6 +99,14 @@ class PodSyncer:
         """Plan and carry out; ``pod`` has its allocated resources."""
         uid = pod.metadata.uid
         await self._preparation.begin(pod)
+        if not observed.sandboxes and not observed.containers:
+            try:
+                await self._preparation.allocate(pod)
+            except DevicesRefused as refusal:
+                self._publisher.refuse(pod, refusal)
+                if is_static(pod):
+                    raise  # no controller makes another one
+                return Outcome.DONE
         self._observations.note_earlier(uid)
         self._publisher.note_life(pod, status)
         resize = self._resizing.under_way(pod, observed)

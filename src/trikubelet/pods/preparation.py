@@ -1,6 +1,7 @@
 """Prepares what a pod needs before anything of it runs, and removes it when nothing of it will run again.
 
-    begin: the network is ready ─► directory     set_up: cgroup ─► volumes     clean_up: volumes ─► cgroup ─► user ids
+    begin: the network is ready ─► directory     allocate: devices     set_up: cgroup ─► volumes
+    clean_up: devices ─► volumes ─► cgroup ─► user ids
 
 A pod's syncs (``pods.pod_syncer``) call this each time: all of it is idempotent, and updates what exists. Failures are
 reported as events in upstream's words, and end the sync. The directory is not removed by a worker: an ended pod keeps
@@ -9,12 +10,15 @@ its notes there while it is desired, and afterwards its worker has no task (``no
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.core.admission import without_devices
+from trikubelet.core.devices.decision import Refused
 from trikubelet.core.names import object_ref
 from trikubelet.kit.disk import disk_in_time
-from trikubelet.model.errors import CgroupFailed, NetworkNotReady, PodSyncError, VolumeFailed
+from trikubelet.model.errors import CgroupFailed, DevicesRefused, NetworkNotReady, PodSyncError, VolumeFailed
 from trikubelet.model.names import uid_problem
 
 if TYPE_CHECKING:
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.tear_down import TearDown
     from trikubelet.pods.user_ids import UserIds
-    from trikubelet.ports import Events, PodCgroups, PodDirectories, RuntimeHealth, Volumes
+    from trikubelet.ports import Events, PodCgroups, PodDevices, PodDirectories, RuntimeHealth, Volumes
 
 NETWORK_NOT_READY: Final = "network is not ready"
 
@@ -36,6 +40,7 @@ class Preparation:
         *,
         health: RuntimeHealth,
         directories: PodDirectories,
+        devices: PodDevices,
         cgroups: PodCgroups,
         volumes: Volumes,
         tear_down: TearDown,
@@ -46,6 +51,7 @@ class Preparation:
     ) -> None:
         self._health = health
         self._directories = directories
+        self._devices = devices
         self._cgroups = cgroups
         self._volumes = volumes
         self._tear_down = tear_down
@@ -59,6 +65,18 @@ class Preparation:
         (NetworkNotReady, or for a disk that cannot be written)."""
         self._check_network(pod)
         await self._make_directory(pod)
+
+    async def allocate(self, pod: Pod) -> None:
+        """Give the pod its devices, before anything of it is made. Raises DevicesRefused if its plugins do not give
+        them, and PodSyncError if that cannot be recorded."""
+        try:
+            answer = await self._devices.ensure(pod)
+        except (OSError, ValueError) as error:
+            message = f"cannot allocate its devices: {error}"
+            self._events.record(object_ref(pod), "Warning", "FailedSync", message)
+            raise PodSyncError("FailedSync", message) from error
+        if isinstance(answer, Refused):
+            raise DevicesRefused(*astuple(without_devices(answer.message)))
 
     async def set_up(self, pod: Pod, *, beside: Pod | None = None) -> dict[str, str]:
         """Set up the pod's cgroup and then its volumes; return the volumes' host paths by name. ``pod`` has its
@@ -77,7 +95,8 @@ class Preparation:
             raise
 
     async def clean_up(self, pod: Pod) -> None:
-        """Remove the volumes and the cgroup, and release the pod's user ids. Raises VolumeFailed and CgroupFailed."""
+        """Remove the volumes and the cgroup, and release the pod's devices and user ids. Raises VolumeFailed and
+        CgroupFailed."""
         uid = pod.metadata.uid
         if uid_problem(uid):
             return  # an orphan whose UID comes from another program's label: no path was ever made from it

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.core.names import object_ref
+from trikubelet.core.admission import Rejection, rejected
+from trikubelet.core.names import is_static, object_ref
 from trikubelet.core.pod_status import (
     StatusFacts,
     deadline_left,
@@ -33,13 +34,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trikubelet.core.actions import Verdicts
+    from trikubelet.model.errors import DevicesRefused
     from trikubelet.model.runtime import PodObservation
     from trikubelet.pods.allocations import Allocations
     from trikubelet.pods.noted_lives import NotedLives
     from trikubelet.pods.resize_notes import ResizeNotes
     from trikubelet.pods.termination_messages import TerminationMessages
     from trikubelet.pods.waiting_reasons import WaitingReasons
-    from trikubelet.ports import Clock, Events, HostIps, Probes, RuntimeHealth, Statuses
+    from trikubelet.ports import Clock, Events, HostIps, PodDevices, Probes, RuntimeHealth, Statuses
 
 
 class StatusPublisher:
@@ -55,6 +57,7 @@ class StatusPublisher:
         reasons: WaitingReasons,
         messages: TerminationMessages,
         noted_lives: NotedLives,
+        devices: PodDevices,
         health: RuntimeHealth,
         host_ips: HostIps,
         events: Events,
@@ -67,6 +70,7 @@ class StatusPublisher:
         self._reasons = reasons
         self._messages = messages
         self._noted_lives = noted_lives
+        self._devices = devices
         self._health = health
         self._host_ips = host_ips
         self._events = events
@@ -118,10 +122,18 @@ class StatusPublisher:
                 waiting=self._reasons.of(uid),
                 messages=self._messages.of(uid, observed),
                 verdicts=verdicts,
+                devices=self._devices.health(uid),
                 recursive_read_only=self._health.supports_recursive_read_only(handler),
                 previous={status.name: status for status in shown},
             ),
         )
+
+    def refuse(self, pod: k8s.Pod, why: DevicesRefused) -> None:
+        """Report that the pod cannot begin. Only a pod of the API server has failed then, like a rejected one."""
+        self._events.record(object_ref(pod), "Warning", why.reason, why.message)
+        if not is_static(pod):
+            now = rfc3339(self._clock.now_ns())
+            self._statuses.publish(pod.metadata.uid, pod, rejected(pod, Rejection(why.reason, why.message), now))
 
     def note_life(self, pod: k8s.Pod, status: k8s.PodStatus) -> None:
         """Note the facts for the next agent in the pod's directory, which exists now."""

@@ -1,7 +1,7 @@
-"""Takes down a pod's resources outside its directory: its volumes, and then its cgroup; each once per life.
+"""Takes down a pod's resources outside its directory: devices, volumes, and then its cgroup; each once per life.
 
     the pod's worker, when nothing of it runs any more (``pods.preparation``) ──┐
-                                                                                ├─► volumes ─► cgroup ─► it is down
+                                                                       ├─► devices ─► volumes ─► cgroup ─► it is down
     ``node.orphaned_pods``, for a pod that no worker of this agent took down ─────────┘
 
 It stays down until something is set up for the pod again, or leftovers are found: then the next call takes down
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.errors import PodSyncError
     from trikubelet.pods.figures import PodFigures
-    from trikubelet.ports import PodCgroups, Volumes
+    from trikubelet.ports import PodCgroups, PodDevices, Volumes
 
 
 class TearDown:
-    """Owns which pods' volumes and cgroups were taken down, with nothing set up for them since."""
+    """Owns which pods' devices, volumes and cgroups were taken down, with nothing set up for them since."""
 
-    def __init__(self, volumes: Volumes, cgroups: PodCgroups, bounds: Bounds, figures: PodFigures) -> None:
+    def __init__(
+        self, devices: PodDevices, volumes: Volumes, cgroups: PodCgroups, bounds: Bounds, figures: PodFigures
+    ) -> None:
+        self._devices = devices
         self._volumes = volumes
         self._cgroups = cgroups
         self._bounds = bounds
@@ -37,11 +40,14 @@ class TearDown:
         self._down: set[str] = set()
 
     async def take_down(self, uid: str, may_go: Callable[[], bool] = lambda: True) -> bool:
-        """Take down the pod's volumes and cgroup; True if they are down. False if ``may_go``, which is called after
-        each step, reports that the pod has come back: then the rest belongs to the new instance. Each step may take as
-        long as a call to the runtime. Raises VolumeFailed and CgroupFailed."""
+        """Release the pod's devices, and take down its volumes and cgroup; True if they are down. False if ``may_go``,
+        which is called after each step, reports that the pod has come back: then the rest belongs to the new instance.
+        Each step may take as long as a call to the runtime. Raises VolumeFailed and CgroupFailed."""
         if uid in self._down:
             return True
+        await self._devices.release(uid)  # first: a volume that hangs is no reason to keep them from other pods
+        if not may_go():
+            return False
         with self._in_time(VolumeFailed("FailedUnmount", "the volumes could not be unmounted in time")):
             await self._volumes.tear_down(uid)
         if not may_go():

@@ -11,7 +11,7 @@ of ``model.runtime_errors``; every one that talks to an API server those of ``mo
 """
 
 from trikubelet.ports.cluster import Api, ApiPods, CertificateStore, Claims, PodObjects
-from trikubelet.ports.devices import DevicePlugin, DeviceSockets
+from trikubelet.ports.devices import DevicePlugin, DeviceSockets, PodDevices
 from trikubelet.ports.machine import (
     Clock,
     ContainerLogs,
@@ -66,6 +66,7 @@ __all__ = [
     "PodCache",
     "PodCgroups",
     "PodDeletionSafetyProvider",
+    "PodDevices",
     "PodDirectories",
     "PodFiles",
     "PodNotes",

@@ -1,16 +1,21 @@
-"""The calls to and from device plugins (``cri.device_plugins``)."""
+"""The calls to and from device plugins (``cri.device_plugins``), and the devices that pods hold
+(``devices.pod_devices``)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
 
     import trio
 
     from trikubelet.core.devices.choice import Question
+    from trikubelet.core.devices.decision import Met, Refused
+    from trikubelet.core.devices.inventory import Amounts
+    from trikubelet.kit.listeners import Listeners
+    from trikubelet.model import k8s
     from trikubelet.model.devices import Device, PluginOptions, Registering, RunOptions
 
 
@@ -60,4 +65,60 @@ class DeviceSockets(Protocol):
     ) -> None:
         """Serve registrations at a path until cancelled. A plugin is answered with the text of a PluginFailed or
         ValueError that ``register`` raises. Raises OSError if it cannot listen."""
+        ...
+
+
+class PodDevices(Protocol):
+    """The devices of plugins that pods of this node hold."""
+
+    @property
+    def changed(self) -> Listeners[Collection[str]]:
+        """The listeners that get the UIDs of the pods that hold devices of a resource that changed."""
+        ...
+
+    @property
+    def had_record(self) -> bool:
+        """True if an earlier run of the agent had recorded devices of pods."""
+        ...
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Take plugins until cancelled. Started when the earlier record was read."""
+        ...
+
+    def unhealthy(self) -> str | None:
+        """Return why plugins cannot register; None if they can."""
+        ...
+
+    def amounts(self) -> Mapping[str, Amounts]:
+        """Return the amounts for the node's status, by resource."""
+        ...
+
+    def resources(self) -> Collection[str]:
+        """Return the resources whose devices are given out here."""
+        ...
+
+    def refusal(self, pod: k8s.Pod) -> str:
+        """Return why the pod's containers cannot have their devices now; "" if they can."""
+        ...
+
+    async def ensure(self, pod: k8s.Pod) -> Met | Refused:
+        """Give the pod's containers the devices that they need and do not hold yet. Raises OSError if that cannot be
+        recorded, and ValueError."""
+        ...
+
+    async def for_container(self, pod: k8s.Pod, container: str) -> RunOptions:
+        """Return the additions to the container's configuration, which is about to be made; it keeps the devices that
+        it holds. Raises ConfigError and OSError."""
+        ...
+
+    async def release(self, uid: str) -> None:
+        """Take the devices from the pod, which has ended."""
+        ...
+
+    def holders(self) -> Collection[str]:
+        """Return the UIDs of the pods that hold devices."""
+        ...
+
+    def health(self, uid: str) -> Mapping[str, tuple[k8s.ResourceStatus, ...]]:
+        """Return the health of the devices of the pod's containers, by container name."""
         ...

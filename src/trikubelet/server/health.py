@@ -31,9 +31,9 @@ Check = Callable[[], str | None]
 Checks = Mapping[str, Check]
 
 PATH: Final = "/healthz"
-REPORTED_ONLY: Final = frozenset({"pleg", "runtime"})
+REPORTED_ONLY: Final = frozenset({"pleg", "runtime", "device-plugin"})
 """Checks that ``/healthz`` lists and that do not decide its answer. Monitoring restarts an agent whose ``/healthz``
-fails, and a restart repairs no container runtime; the node's Ready condition reports these."""
+fails, and a restart repairs no container runtime and no directory; the node's Ready condition reports the first two."""
 _NO_REMARKS: Final[Checks] = MappingProxyType({})
 LIMITS: Final = HttpLimits(connections_max=32, header_bytes_max=16 * 1024, body_bytes_max=4096, idle_seconds_max=30.0)
 

@@ -82,7 +82,7 @@ async def test_devices_are_on_disk_before_they_are_used_and_found_by_the_next_ru
 
     async with life(place) as holdings:  # the plugin is late
         assert before == holdings.of(one, "c")
-        assert Met() == await holdings.ensure(one, running={"c"})
+        assert Met() == await holdings.ensure(one, keeps=True)
         refused = f"no healthy devices present; cannot allocate unhealthy devices {GPU}"
         assert Refused(refused) == await holdings.ensure(one)
     plugin.asked.clear()

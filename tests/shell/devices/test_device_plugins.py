@@ -13,7 +13,7 @@ import trio
 from shell.csikit import NoThreads
 from shell.devicekit import TestPlugin, register
 from trikubelet.core.devices.choice import Question
-from trikubelet.core.devices.inventory import GRACE_SECONDS, amounts
+from trikubelet.core.devices.inventory import GRACE_SECONDS, Amounts
 from trikubelet.cri.device_plugins import GrpcDeviceSockets
 from trikubelet.cri.plugin_v1 import device_pb2 as pb
 from trikubelet.devices import plugins as plugins_module
@@ -43,7 +43,7 @@ async def agent(directory: Path) -> AsyncGenerator[DevicePlugins, None]:
 
 
 def numbers(plugins: DevicePlugins) -> tuple[int, int]:
-    found = amounts(plugins.inventory)[GPU]
+    found = plugins.amounts()[GPU]
     return (found.capacity, found.allocatable)
 
 
@@ -125,7 +125,9 @@ async def test_devices_of_a_plugin_that_stops_are_unhealthy_until_the_grace_ends
     autojump_clock: MockClock, place: Path
 ) -> None:
     plugin = TestPlugin("a", "b", "c")
+    told = []
     async with agent(place) as plugins:
+        plugins.changed.add(lambda: told.append(numbers(plugins)))
         async with plugin.serving(place, "gpu"):
             await register(place, "gpu", GPU)
             await trio.sleep(1)
@@ -133,8 +135,11 @@ async def test_devices_of_a_plugin_that_stops_are_unhealthy_until_the_grace_ends
         await trio.sleep(1)
         assert (3, 0) == numbers(plugins)
         assert {} == plugins.connected
+        assert [(3, 3), (3, 0)] == told
         await trio.sleep(GRACE_SECONDS)
         assert {} == plugins.inventory
+        assert {GPU: Amounts(0, 0)} == plugins.amounts()
+        assert [(3, 3), (3, 0), (0, 0)] == told
 
 
 async def test_stream_that_ends_stops_the_plugin_and_another_registration_starts_it(
@@ -173,8 +178,8 @@ async def test_start_removes_old_sockets_of_plugins_and_keeps_files(autojump_clo
         old.bind(str(place / "old.sock"))
     (place / "kubelet_internal_checkpoint").write_text("{}")
     async with agent(place):
-        assert {"kubelet.sock", "kubelet_internal_checkpoint"} == set(os.listdir(place))
-    assert ["kubelet_internal_checkpoint"] == os.listdir(place)
+        assert {"kubelet.sock", "kubelet_internal_checkpoint", "DEPRECATION"} == set(os.listdir(place))
+    assert {"kubelet_internal_checkpoint", "DEPRECATION"} == set(os.listdir(place))
 
 
 async def test_plugin_watcher_hands_over_plugins_until_their_socket_goes(

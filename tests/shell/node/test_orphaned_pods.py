@@ -11,6 +11,7 @@ import trio
 
 from shell.pods.shellkit import NothingThere
 from trikubelet.kit.every import Every
+from trikubelet.devices.none import NoDevices
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import CgroupFailed, VolumeFailed
 from trikubelet.model.objects import ObjectRef
@@ -78,8 +79,9 @@ class Disk:
             workers=workers,
             runtime_pods=runtime_pods,
             directories=self.files,
+            devices=NoDevices(),
             cgroups=self.cgroups,
-            tear_down=TearDown(Volumes(), Cgroups(), Bounds(), PodFigures()),
+            tear_down=TearDown(NoDevices(), Volumes(), Cgroups(), Bounds(), PodFigures()),
             unknown=unknown,
             bounds=Bounds(),
         )

@@ -19,6 +19,7 @@ from trikubelet.core.eviction import EvictionRules
 from trikubelet.core.image_garbage import ImageRules
 from trikubelet.core.lifecycle import Outcome
 from trikubelet.core.restarts import BackoffLimits
+from trikubelet.devices.none import NoDevices
 from trikubelet.host.container_logs import DiskContainerLogs
 from trikubelet.host.pod_files import DiskPodFiles
 from trikubelet.images.puller import PullRules
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from trikubelet.kit.spans import Spans
     from trikubelet.model.k8s import Pod
     from trikubelet.model.objects import ObjectRef
-    from trikubelet.ports import ContainerLogs, Handlers, PodFiles, Runtime
+    from trikubelet.ports import ContainerLogs, Handlers, PodDevices, PodFiles, Runtime
 
 
 class Bench:
@@ -80,6 +81,7 @@ class Bench:
         self.problems = Problems(Odds(latency_seconds))
         self.eviction, self.image_rules = EvictionRules(), ImageRules()
         self.shutdown: Sequence[ShutdownGroup] = ()
+        self.devices: PodDevices = NoDevices()
         self.ends_unknown_pods = True  # what the tests plant in the world and on the disk is this node's
 
     def move_to_disk(self, place: Path) -> None:
@@ -118,6 +120,7 @@ class Bench:
             self.records,
             self.logins,
             VirtualClock(),
+            devices=self.devices,
         )
         backoff, pulls = BackoffLimits(), PullRules(5)
         rules = Rules(

@@ -11,6 +11,7 @@ import trio
 
 from shell.pods.shellkit import FixedHealth, Said
 from trikubelet.core.user_namespaces import IdPool
+from trikubelet.devices.none import NoDevices
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import CgroupFailed, NetworkNotReady, PodSyncError, VolumeFailed
 from trikubelet.model.pod_notes import Note
@@ -62,9 +63,10 @@ class Place:
         self.preparation = Preparation(
             health=health,
             directories=self.files,
+            devices=NoDevices(),
             cgroups=cgroups,
             volumes=volumes,
-            tear_down=TearDown(volumes, cgroups, bounds, self.figures),
+            tear_down=TearDown(NoDevices(), volumes, cgroups, bounds, self.figures),
             user_ids=UserIds(self.files, IdPool(), health),
             events=self.events,
             bounds=bounds,

@@ -34,7 +34,7 @@ from trikubelet.core.qos import qos_class
 from trikubelet.model import k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from trikubelet.core.admission.pod_info import PodInfo
     from trikubelet.core.admission.ports import Held
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 NODE_AFFINITY: Final = "NodeAffinity"
 """The reason of a pod whose affinity excludes this node's labels."""
+UNEXPECTED: Final = "UnexpectedAdmissionError"
 _OS: Final = "linux"
 _OS_LABEL: Final = "kubernetes.io/os"
 
@@ -50,7 +51,7 @@ _COUNTED: Final = frozenset(
     {
         messages.REASON,
         "NodeShutdown",
-        "UnexpectedAdmissionError",
+        UNEXPECTED,
         "SysctlForbidden",
         "PodOSSelectorNodeLabelDoesNotMatch",
         "PodOSNotSupported",
@@ -90,23 +91,29 @@ def admit(
     node: k8s.Node | None,
     facts: NodeFacts,
     pressures: Sequence[str] = (),
+    given_out: Collection[str] = (),
 ) -> Admitted | Rejection:
     """Decide if the node admits the pod next to the ``others``. ``node`` is its object; None skips the checks that need
     it. Checks of a missing status are skipped, too. A pod with an invalid amount is rejected. ``pressures``: the node's
-    pressure conditions."""
+    pressure conditions; ``given_out``: the resources whose devices are given out (``core.devices``)."""
     if is_kept_out(pod, pressures):
         return Rejection(messages.REASON, messages.refused(pressures))
     try:
-        problem = next(_problems(pod, others, node, facts), None)
-        short = tuple(shortages(pod, others, node, facts)) if is_critical(pod) else ()
+        problem = next(_problems(pod, others, node, facts, given_out), None)
+        short = tuple(shortages(pod, others, node, facts, given_out)) if is_critical(pod) else ()
     except ValueError as error:
-        return Rejection("UnexpectedAdmissionError", f"Unexpected error while reading what the pod asks for: {error}")
+        return Rejection(UNEXPECTED, f"Unexpected error while reading what the pod asks for: {error}")
     if problem is not None:
         return problem
     if not short:
         return Admitted()
     chosen = victims(pod, others, short)
     return _of_no_room(short) if chosen is None else Admitted(chosen, short[0].resource)
+
+
+def without_devices(why: str) -> Rejection:
+    """Return the rejection of a pod that cannot have its devices, in upstream's words."""
+    return Rejection(UNEXPECTED, f"Allocate failed due to {why}, which is unexpected")
 
 
 def counted_as(reason: str) -> str:
@@ -131,13 +138,15 @@ def rejected(pod: k8s.Pod, why: Rejection, now: str) -> k8s.PodStatus:
     return unready_at_end(status, now)
 
 
-def _problems(pod: k8s.Pod, others: Sequence[PodInfo], node: k8s.Node | None, facts: NodeFacts) -> Iterator[Rejection]:
+def _problems(
+    pod: k8s.Pod, others: Sequence[PodInfo], node: k8s.Node | None, facts: NodeFacts, given_out: Collection[str]
+) -> Iterator[Rejection]:
     """Yield every reason, in upstream's order, except the resources that a critical pod is short of."""
     if why := forbidden_sysctl(pod, facts):
         yield Rejection("SysctlForbidden", why)
     yield from _of_system(pod, facts)
     if not is_critical(pod):
-        yield from map(_of_shortage, shortages(pod, others, node, facts))
+        yield from map(_of_shortage, shortages(pod, others, node, facts, given_out))
     if node is not None and not wants_node(pod, node):
         yield _failed(NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
     if node is not None and pod.spec.node_name not in ("", node.metadata.name):
@@ -173,7 +182,7 @@ def _of_shortage(short: Shortage) -> Rejection:
 def _of_no_room(short: Sequence[Shortage]) -> Rejection:
     wanted = "".join(f"(res: {one.resource}, q: {one.missing}), " for one in short)
     return Rejection(
-        "UnexpectedAdmissionError",
+        UNEXPECTED,
         "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods "
         f"to preempt: no set of running pods found to reclaim resources: [{wanted}]",
     )

@@ -1,7 +1,8 @@
 """Compares a pod's requests with the free resources of the node.
 
 Requests count, not usage: the requests of the node's pods are taken, whether they use them or not. Extended resources
-(devices and the like) that the node does not list are skipped, because their plugin may not have registered yet.
+(devices and the like) that the node does not list are skipped, because their plugin may not have registered yet. So are
+those whose devices the node gives out one by one, because those it has given out are not free.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from trikubelet.core.requests import counted, requests
 from trikubelet.model import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from trikubelet.core.admission.pod_info import PodInfo
     from trikubelet.core.containers import NodeFacts
@@ -39,10 +40,16 @@ class Shortage:
         return self.requested - (self.capacity - self.used)
 
 
-def shortages(pod: k8s.Pod, others: Sequence[PodInfo], node: k8s.Node | None, facts: NodeFacts) -> Iterator[Shortage]:
+def shortages(
+    pod: k8s.Pod,
+    others: Sequence[PodInfo],
+    node: k8s.Node | None,
+    facts: NodeFacts,
+    given_out: Collection[str] = (),
+) -> Iterator[Shortage]:
     """Yield every resource of which too little is left for the pod next to the others; nothing if the node's amounts
-    are unknown. Raises ValueError for an invalid amount of the pod's own; the machine's amounts replace invalid ones of
-    the node."""
+    are unknown. ``given_out``: the resources whose devices are given out (``core.devices``). Raises ValueError for an
+    invalid amount of the pod's own; the machine's amounts replace invalid ones of the node."""
     there = _allocatable(node) or facts.allocatable
     if not there:
         return
@@ -51,7 +58,7 @@ def shortages(pod: k8s.Pod, others: Sequence[PodInfo], node: k8s.Node | None, fa
     asked = requests(pod)
     for name in sorted(asked, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)):
         taken = sum(other.promised.get(name, 0) for other in others)
-        if name not in there and _is_extended(name):
+        if name in given_out or (name not in there and _is_extended(name)):
             continue
         if asked[name] > there.get(name, 0) - taken:
             yield Shortage(name, asked[name], taken, there.get(name, 0))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from trikubelet.core.containers.profiles import SECCOMP_ANNOTATION, SECCOMP_POD_ANNOTATION
-from trikubelet.core.containers.resources import HUGE_PAGES
 from trikubelet.core.names import all_containers
 from trikubelet.core.support.field import Row
 from trikubelet.model import k8s
@@ -62,10 +61,6 @@ def _is_present(value: object) -> bool:
     return value is not None
 
 
-def _is_a_device(resource: str) -> bool:
-    return resource not in CLASSIC_RESOURCES and not resource.startswith(HUGE_PAGES)
-
-
 def _mounts_with_label(policy: str) -> bool:
     return policy == "MountOption"
 
@@ -86,7 +81,6 @@ ROWS = (
     Row("containers[].lifecycle.postStart.tcpSocket", TCP_HOOKS, _is_present),
     Row("containers[].lifecycle.preStop.tcpSocket", TCP_HOOKS, _is_present),
     Row("containers[].resources.claims", "claims are not prepared yet: the container runs without the devices"),
-    Row("containers[].resources.limits", "devices are not given out yet: the container runs without", _is_a_device),
     Row("containers[].securityContext.windowsOptions", WINDOWS, _is_present),
     *(
         Row(f"volumes[].{field.encode_name}", f"{_why_not(field.encode_name)}: the pod waits", _is_present)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trikubelet.model.devices import Resource
@@ -65,9 +66,18 @@ def expired(inventory: Mapping[str, Resource], now_seconds: float) -> Expiry:
     return Expiry(kept, frozenset(inventory.keys() - kept.keys()))
 
 
-def amounts(inventory: Mapping[str, Resource]) -> dict[str, Amounts]:
-    """Return the amounts of each resource, by name."""
-    return {
+def grace_ends_at(inventory: Mapping[str, Resource], now_seconds: float) -> float:
+    """Return when the grace of the next stopped plugin ends; infinity if none is running."""
+    ends = (one.stopped_at_seconds + GRACE_SECONDS for one in inventory.values() if one.stopped_at_seconds is not None)
+    return min((at for at in ends if at > now_seconds), default=inf)
+
+
+def amounts(inventory: Mapping[str, Resource], now_seconds: float) -> dict[str, Amounts]:
+    """Return the amounts of each resource, by name. They are 0 for one whose grace has ended: like upstream, its name
+    stays, because a name that is missing from the node's status is not a plugin's."""
+    found = expired(inventory, now_seconds)
+    shown = {
         name: Amounts(len(resource.devices), sum(device.is_healthy for device in resource.devices.values()))
-        for name, resource in inventory.items()
+        for name, resource in found.kept.items()
     }
+    return shown | dict.fromkeys(found.dropped, Amounts(0, 0))

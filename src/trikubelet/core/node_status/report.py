@@ -10,6 +10,7 @@ from trikubelet.core.eviction import thresholds
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from trikubelet.core.devices.inventory import Amounts
     from trikubelet.model.node_reading import NodeReading
     from trikubelet.model.runtime import ImageInfo, RuntimeInfo
 
@@ -40,7 +41,8 @@ class NodeReport:
     ``external_cloud`` those its controller may begin with; ``awaits_address``: it has none yet, must not be registered,
     and its published ones stay. ``capacity`` and ``allocatable`` are amounts of ``amounts``. ``problems``: why the node
     is not ready, one sentence each; without any it is ready. ``port``: that of the node's own API, 0 if there is none.
-    ``images_max`` limits the reported images, -1 for all.
+    ``images_max`` limits the reported images, -1 for all. ``devices``: the amounts of device plugins' resources;
+    ``keeps_extended``: an earlier agent has recorded them, so what a registered node shows of other resources stays.
     """
 
     hostname: str
@@ -58,3 +60,5 @@ class NodeReport:
     problems: Sequence[str] = ()
     external_cloud: bool = False
     awaits_address: bool = False
+    devices: Mapping[str, Amounts] = field(default_factory=dict)
+    keeps_extended: bool = False

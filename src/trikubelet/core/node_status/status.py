@@ -34,10 +34,15 @@ _AGENTS_OWN: Final = ("cpu", "memory", "pods", "ephemeral-storage")
 
 def build(report: NodeReport, before: k8s.NodeStatus, now: str) -> k8s.NodeStatus:
     """Return the status as of ``now`` (RFC 3339)."""
+    others = extended(before.capacity)
     return k8s.NodeStatus(
         addresses=_addresses(report, before),
-        capacity=shown(report.capacity) | extended(before.capacity),
-        allocatable=shown(report.allocatable) | extended(before.capacity),
+        capacity=shown(report.capacity)
+        | others
+        | {name: str(amounts.capacity) for name, amounts in report.devices.items()},
+        allocatable=shown(report.allocatable)
+        | others
+        | {name: str(amounts.allocatable) for name, amounts in report.devices.items()},
         conditions=conditions(report.pressures, report.problems, before.conditions, now),
         daemon_endpoints=_endpoints(report.port),
         features=_features(report),
@@ -63,8 +68,8 @@ def _addresses(report: NodeReport, before: k8s.NodeStatus) -> tuple[k8s.NodeAddr
 
 
 def extended(capacity: Mapping[str, k8s.Quantity]) -> dict[str, k8s.Quantity]:
-    """Return the part of a capacity that others advertised, an administrator or a device plugin. They own it, and all
-    of it is allocatable."""
+    """Return the part of a capacity that others advertised, such as an administrator. They own it, and all of it is
+    allocatable. It has the resources of device plugins, too, whose amounts come from the report."""
     return {
         name: amount for name, amount in capacity.items() if name not in _AGENTS_OWN and not name.startswith(HUGE_PAGES)
     }

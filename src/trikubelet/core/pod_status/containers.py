@@ -56,7 +56,8 @@ class ContainerFacts:
     """The facts for statuses besides spec and observation. ``waiting``: reason and message by container name;
     ``messages``: termination messages by container id; ``verdicts``: the probes'; ``recursive_read_only``: the pod's
     runtime handler supports such mounts; ``is_over``: nothing of the pod is created again, as follows from its phase,
-    which follows from the statuses; ``previous``: the statuses last computed, ``made``: the recorded amounts that
+    which follows from the statuses; ``devices``: the health of regular containers' devices, by container name;
+    ``previous``: the statuses last computed, ``made``: the recorded amounts that
     containers were created with, and ``attempts``: the numbers from which containers of this life count on, by
     container name."""
 
@@ -66,6 +67,7 @@ class ContainerFacts:
     verdicts: Verdicts = field(default_factory=Verdicts)
     recursive_read_only: bool = False
     is_over: bool = False
+    devices: Mapping[str, tuple[k8s.ResourceStatus, ...]] = field(default_factory=dict)
     previous: Mapping[str, k8s.ContainerStatus] = field(default_factory=dict)
     made: Mapping[str, Made] = field(default_factory=dict)
     attempts: Mapping[str, int] = field(default_factory=dict)
@@ -91,7 +93,16 @@ def container_statuses(
         )
         for container in containers
     )
-    return found if init else _by_name(found)
+    return found if init else _by_name(_with_devices(status, facts) for status in found)
+
+
+def _with_devices(status: k8s.ContainerStatus, facts: ContainerFacts) -> k8s.ContainerStatus:
+    """Return the status with the health of its devices. A pod that has ended keeps what was shown last, because its
+    devices may have become another pod's."""
+    shown = facts.devices.get(status.name, ())
+    if not shown and facts.is_over and (previous := facts.previous.get(status.name)) is not None:
+        shown = previous.allocated_resources_status
+    return msgspec.structs.replace(status, allocated_resources_status=shown)
 
 
 def _by_name(statuses: Iterable[k8s.ContainerStatus]) -> tuple[k8s.ContainerStatus, ...]:

@@ -1,0 +1,36 @@
+"""A trial of a pod's needs, without asking a plugin: it tells if the node can meet all of them now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.core.devices.choice import Open, chosen
+from trikubelet.core.devices.decision import Refused, decide
+from trikubelet.core.devices.needs import needs, reusable
+from trikubelet.model.devices import Held
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trikubelet.model.devices import Holder, Resource
+    from trikubelet.model.k8s import Pod
+
+
+def known_resources(inventory: Mapping[str, Resource], holdings: Mapping[Holder, Held]) -> frozenset[str]:
+    """Return the resources that plugins offer, or offered to a container that holds some of them still."""
+    return frozenset(inventory) | {holder.resource for holder in holdings}
+
+
+def refusal(pod: Pod, inventory: Mapping[str, Resource], holdings: Mapping[Holder, Held]) -> str:
+    """Return why the pod cannot have its devices now, in upstream's words; "" if it can, as far as the node knows: its
+    plugins are not asked. Raises ValueError for an amount that is none."""
+    held = dict(holdings)
+    for need in needs(pod, known_resources(inventory, holdings)):
+        match decide(need, inventory, held, reusable=reusable(pod, need.holder, held)):
+            case Refused(message=message):
+                return message
+            case Open() as choice:
+                held[need.holder] = Held(dict.fromkeys(chosen(choice), frozenset()))
+            case _:
+                pass
+    return ""

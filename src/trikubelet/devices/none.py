@@ -1,0 +1,59 @@
+"""No devices, on a node whose containers are only simulated (``ports.PodDevices``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.devices.decision import Met
+from trikubelet.kit.listeners import Listeners
+from trikubelet.model.devices import RunOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from trikubelet.core.devices.decision import Refused
+    from trikubelet.core.devices.inventory import Amounts
+    from trikubelet.model import k8s
+
+
+class NoDevices:
+    """Gives no devices, like a node without plugins. Owns no state."""
+
+    had_record = False
+
+    def __init__(self) -> None:
+        self.changed: Listeners[Collection[str]] = Listeners("devices that changed")
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """See ``ports.PodDevices``; so for all below."""
+        task_status.started()
+        await trio.sleep_forever()
+
+    def unhealthy(self) -> str | None:
+        return None
+
+    def amounts(self) -> Mapping[str, Amounts]:
+        return {}
+
+    def resources(self) -> Collection[str]:
+        return ()
+
+    def refusal(self, _pod: k8s.Pod) -> str:
+        return ""
+
+    async def ensure(self, _pod: k8s.Pod) -> Met | Refused:
+        return Met()
+
+    async def for_container(self, _pod: k8s.Pod, _container: str) -> RunOptions:
+        return RunOptions()
+
+    async def release(self, _uid: str) -> None:
+        await trio.lowlevel.checkpoint()
+
+    def holders(self) -> Collection[str]:
+        return ()
+
+    def health(self, _uid: str) -> Mapping[str, tuple[k8s.ResourceStatus, ...]]:
+        return {}
