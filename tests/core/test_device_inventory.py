@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from trikubelet.core.devices.inventory import (
     GRACE_SECONDS,
     Amounts,
     Inventory,
     amounts,
     expired,
+    grace_ends_at,
     listed,
     restored,
     stopped,
@@ -23,7 +26,7 @@ def devices(*states: str) -> list[Device]:
 
 
 def of(inventory: Inventory) -> tuple[int, int]:
-    found = amounts(inventory)[GPU]
+    found = amounts(inventory, 100.0)[GPU]
     return (found.capacity, found.allocatable)
 
 
@@ -43,6 +46,16 @@ def test_devices_of_a_stopped_plugin_are_unhealthy_and_go_after_the_grace() -> N
     assert frozenset() == expired(inventory, 100.0 + GRACE_SECONDS - 1).dropped
     gone = expired(inventory, 100.0 + GRACE_SECONDS)
     assert ({}, {GPU}) == (gone.kept, gone.dropped)
+    assert {GPU: Amounts(0, 0)} == amounts(inventory, 100.0 + GRACE_SECONDS)
+
+
+def test_end_of_the_next_grace_is_known() -> None:
+    both = listed(listed({}, GPU, devices("a")), "example.com/nic", devices("n"))
+    assert inf == grace_ends_at(both, 0.0)
+    inventory = stopped(stopped(both, GPU, 100.0), "example.com/nic", 200.0)
+    assert 100.0 + GRACE_SECONDS == grace_ends_at(inventory, 250.0)
+    assert 200.0 + GRACE_SECONDS == grace_ends_at(inventory, 100.0 + GRACE_SECONDS)
+    assert inf == grace_ends_at(inventory, 200.0 + GRACE_SECONDS)
 
 
 def test_second_stop_does_not_prolong_the_grace() -> None:
@@ -59,5 +72,5 @@ def test_plugin_that_registers_again_ends_the_grace() -> None:
 
 def test_resource_of_the_checkpoint_has_no_devices_until_its_plugin_registers() -> None:
     inventory = restored([GPU], 100.0)
-    assert {GPU: Amounts(0, 0)} == amounts(inventory)
+    assert {GPU: Amounts(0, 0)} == amounts(inventory, 100.0)
     assert {GPU} == expired(inventory, 100.0 + GRACE_SECONDS).dropped

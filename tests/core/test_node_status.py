@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from trikubelet.core.devices.inventory import Amounts
 from trikubelet.core.node_status import (
     Identity,
     NodeReport,
@@ -25,6 +26,7 @@ from trikubelet.core.node_status import (
 )
 from trikubelet.core.node_status.amounts import shown
 from trikubelet.core.node_status.conditions import conditions, event_reasons
+from trikubelet.core.node_status.status import extended
 from trikubelet.model import k8s
 from trikubelet.model.node_reading import NodeReading
 from trikubelet.model.runtime import ImageInfo, RuntimeHandler, RuntimeInfo
@@ -261,6 +263,15 @@ def test_an_extended_resource_stays_what_it_was_advertised_as_and_all_of_it_is_f
 
     assert ("4", "4") == (found.capacity["example.com/gpu"], found.allocatable["example.com/gpu"])
     assert "example.com/x" not in found.allocatable
+
+
+def test_amounts_of_device_plugins_are_the_reports_also_when_they_are_nothing() -> None:
+    before = k8s.NodeStatus(capacity={"example.com/gpu": "4", "example.com/fpga": "2"})
+    devices = {"example.com/gpu": Amounts(3, 1), "example.com/nic": Amounts(0, 0)}
+    status = build(report(devices=devices), before, NOW)
+    gone = {"example.com/fpga": "2", "example.com/nic": "0"}
+    assert gone | {"example.com/gpu": "3"} == extended(status.capacity)
+    assert gone | {"example.com/gpu": "1"} == extended(status.allocatable)
 
 
 def test_extended_resources_of_an_earlier_life_are_taken_back_and_nothing_else_is() -> None:

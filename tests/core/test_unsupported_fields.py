@@ -78,7 +78,6 @@ IN_CONTAINERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("lifecycle.postStart.tcpSocket", {"lifecycle": k8s.Lifecycle(post_start=HOOK)}),
     ("lifecycle.preStop.tcpSocket", {"lifecycle": k8s.Lifecycle(pre_stop=HOOK)}),
     ("resources.claims", needs(claims=(k8s.ResourceClaim(name="c"),))),
-    ("resources.limits[example.com/gpu]", needs(limits={"example.com/gpu": "1", "cpu": "1"})),
     ("securityContext.windowsOptions", {"security_context": k8s.SecurityContext(windows_options=WINDOWS)}),
 )
 

@@ -40,7 +40,7 @@ class NoDevices:
     def resources(self) -> Collection[str]:
         return ()
 
-    def refusal(self, _pod: k8s.Pod) -> str:
+    def refusal(self, _pod: k8s.Pod, _unlisted: Collection[str] = ()) -> str:
         return ""
 
     async def ensure(self, _pod: k8s.Pod) -> Met | Refused:

@@ -89,9 +89,9 @@ class PluginDevices:
     def resources(self) -> Collection[str]:
         return trial.known_resources(self._plugins.inventory, self._holdings.held)
 
-    def refusal(self, pod: k8s.Pod) -> str:
+    def refusal(self, pod: k8s.Pod, unlisted: Collection[str] = ()) -> str:
         try:
-            return trial.refusal(pod, self._plugins.inventory, self._holdings.held)
+            return trial.refusal(pod, self._plugins.inventory, self._holdings.held, unlisted)
         except ValueError as error:
             return str(error)
 

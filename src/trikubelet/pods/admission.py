@@ -20,7 +20,8 @@ rewritten manifest, so its mirror pod is recreated and no phase goes back from F
 No rejection is based on unknown facts: until the runtime has reported its features and its pods, a pod that would be
 rejected gets no worker, and housekeeping, which looks for such pods, tries again. It is evaluated by the spec it has
 then (``pods.allocations``). The same holds for a pod that the node's labels exclude, until they were read once more
-(``node.second_look``). While the machine shuts down no pod is admitted (``node.shutdown``).
+(``node.second_look``), and for one that lacks devices while pods of an earlier agent may hold them in vain. While the
+machine shuts down no pod is admitted (``node.shutdown``).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trikubelet.core import node_shutdown
-from trikubelet.core.admission import NODE_AFFINITY, Admitted, counted_as, rejected, without_devices
+from trikubelet.core.admission import NODE_AFFINITY, UNEXPECTED, Admitted, counted_as, rejected, without_devices
 from trikubelet.core.admission.another_try import begins_now
 from trikubelet.core.lifecycle import StopReason
 from trikubelet.core.names import is_mirror, is_static, object_ref
@@ -155,6 +156,8 @@ class Admission:
                 log.debug("Pod %s waits for the container runtime to speak: %s", object_ref(pod), why.message)
             case why if why.reason == NODE_AFFINITY and self._evaluation.may_be_outdated(pod.metadata.uid):
                 log.debug("Pod %s waits for another look at this node's labels: %s", object_ref(pod), why.message)
+            case why if why.reason == UNEXPECTED and self._may_devices_return():
+                log.debug("Pod %s waits for the devices of earlier pods: %s", object_ref(pod), why.message)
             case why:
                 self._reject(pod, why)
 
@@ -200,10 +203,18 @@ class Admission:
 
     def _with_devices(self, pod: k8s.Pod, verdict: Admitted | Rejection) -> Admitted | Rejection:
         """Return the verdict, which also depends on the devices that the pod needs. Its worker allocates them, because
-        a plugin may take its time."""
-        if isinstance(verdict, Admitted) and (why := self._devices.refusal(pod)):
-            return without_devices(why)
+        a plugin may take its time. No scheduler has seen to it that the node has the devices of a static pod: it is
+        rejected until they are there, and not run without."""
+        if isinstance(verdict, Admitted):
+            unlisted = self._evaluation.unlisted(pod) if is_static(pod) else ()
+            if why := self._devices.refusal(pod, unlisted):
+                return without_devices(why)
         return verdict
+
+    def _may_devices_return(self) -> bool:
+        """True if a pod of an earlier agent holds devices and may be gone. It gets a worker when a source brings it;
+        otherwise its devices are released when all sources have reported."""
+        return any(uid not in self._workers for uid in self._devices.holders())
 
     def _has_runtime_spoken(self) -> bool:
         return self._health.supports_strict_groups() is not None and self._runtime_pods.has_listed

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trikubelet.core.admission import admit, preemption
+from trikubelet.core.admission.resources import unlisted
 from trikubelet.core.lifecycle import NODE_REASONS, Finished, Terminated, Terminating
 from trikubelet.core.names import object_ref
 
@@ -79,6 +80,10 @@ class Evaluation:
         return admit(
             pod, others, self._node.newest, facts, self._pressure.conditions(), given_out=self._devices.resources()
         )
+
+    def unlisted(self, pod: k8s.Pod) -> frozenset[str]:
+        """Return the extended resources that the pod needs and the node's object does not have."""
+        return unlisted(pod, self._node.newest)
 
     def may_be_outdated(self, uid: str) -> bool:
         """True if the node's object, by which the pod was evaluated, may be outdated; then it is read again."""

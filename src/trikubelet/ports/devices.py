@@ -97,8 +97,9 @@ class PodDevices(Protocol):
         """Return the resources whose devices are given out here."""
         ...
 
-    def refusal(self, pod: k8s.Pod) -> str:
-        """Return why the pod's containers cannot have their devices now; "" if they can."""
+    def refusal(self, pod: k8s.Pod, unlisted: Collection[str] = ()) -> str:
+        """Return why the pod's containers cannot have their devices now; "" if they can. ``unlisted``: resources that
+        only a plugin can bring."""
         ...
 
     async def ensure(self, pod: k8s.Pod) -> Met | Refused:

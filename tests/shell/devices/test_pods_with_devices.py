@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import pytest
 import trio
 from msgspec.structs import replace
 
@@ -49,15 +48,13 @@ async def agent(bench: Bench, place: Path, *pods: k8s.Pod) -> AsyncGenerator[Nod
         yield node
 
 
-def wanting(name: str, count: int = 1, *, command: tuple[str, ...] = ("run",), static: bool = False) -> k8s.Pod:
-    one = container("c", *command, resources=k8s.ResourceRequirements(limits={GPU: str(count)}))
-    made = pod(name, one)
-    return made if static else from_api(made)
+def asking(name: str, count: int = 1, command: tuple[str, ...] = ("run",), **fields: str) -> k8s.Container:
+    resources = k8s.ResourceRequirements(limits={GPU: str(count)}, requests={GPU: str(count)})
+    return container(name, command, resources=resources, **fields)
 
 
-def from_api(made: k8s.Pod) -> k8s.Pod:
-    """The pod as the API server has it, which another controller replaces when it fails."""
-    return replace(made, metadata=replace(made.metadata, annotations={"kubernetes.io/config.source": "api"}))
+def wanting(name: str, count: int = 1, command: tuple[str, ...] = ("run",), source: str = "api") -> k8s.Pod:
+    return pod(name, asking("c", count, command), source=source)
 
 
 def made(bench: Bench, name: str = "c") -> list[ContainerConfig]:
@@ -75,26 +72,180 @@ def shown(node: Node, one: k8s.Pod) -> k8s.PodStatus:
     return node.statuses.get(one.metadata.uid) or k8s.PodStatus()
 
 
+def starts(plugin: TestPlugin) -> list[list[str]]:
+    """The devices of the starts that the plugin was told of."""
+    return [one[1] for one in plugin.asked if isinstance(one, tuple) and one[0] == "start"]
+
+
+def allocations(plugin: TestPlugin) -> list[list[str]]:
+    return [one for one in plugin.asked if isinstance(one, list)]
+
+
+@asynccontextmanager
+async def registered(plugin: TestPlugin, place: Path, node: Node) -> AsyncGenerator[None, None]:
+    """The plugin serves for the length of the block, and its devices are known."""
+    async with plugin.serving(place, "gpu"):
+        assert "" == await register(place, "gpu", GPU)
+        await until(lambda: node.devices.amounts()[GPU].capacity == len(plugin.devices))
+        yield
+
+
+def desire(node: Node, *pods: k8s.Pod) -> None:
+    node.slots["file"].put(Snapshot(pods))
+
+
 async def test_containers_get_their_devices_and_pods_beyond_them_are_rejected(
     autojump_clock: MockClock, place: Path
 ) -> None:
     bench, plugin = Bench(), TestPlugin("a", "b")
-    first, second, third = (wanting(name) for name in ("first", "second", "third"))
-    async with agent(bench, place) as node, plugin.serving(place, "gpu"):
-        assert "" == await register(place, "gpu", GPU)
-        await until(lambda: bool(node.devices.resources()))
-        node.slots["file"].put(Snapshot((first, second, third)))
-        await until(lambda: "Failed" in {shown(node, one).phase for one in (first, second, third)})
-        await until(lambda: 2 == len(made(bench)))
+    pods = [wanting(name) for name in ("first", "second", "third")]
+    async with agent(bench, place) as node, registered(plugin, place, node):
+        desire(node, *pods)
+        await until(lambda: "Failed" in {shown(node, one).phase for one in pods} and 2 == len(made(bench)))
         assert {"a", "b"} == {env(config) for config in made(bench)}
-        rejected = next(one for one in (first, second, third) if shown(node, one).phase == "Failed")
+        rejected = next(one for one in pods if shown(node, one).phase == "Failed")
+        why = f"requested number of devices unavailable for {GPU}. Requested: 1, Available: 0"
+        assert f"Pod was rejected: Allocate failed due to {why}, which is unexpected" == shown(node, rejected).message
         assert "UnexpectedAdmissionError" == shown(node, rejected).reason
-        assert (
-            "Pod was rejected: Allocate failed due to requested number of devices unavailable for "
-            f"{GPU}. Requested: 1, Available: 0, which is unexpected"
-        ) == shown(node, rejected).message
-        assert {"a", "b"} == {ids[0] for kind, ids in starts(plugin) if kind == "start"}
+        assert [["a"], ["b"]] == sorted(starts(plugin))
 
 
-def starts(plugin: TestPlugin) -> list[tuple[str, list[str]]]:
-    return [one for one in plugin.asked if isinstance(one, tuple) and len(one) == 2]
+async def test_restarted_container_keeps_its_device_also_while_the_plugin_is_away(
+    autojump_clock: MockClock, place: Path
+) -> None:
+    bench, plugin = Bench(), TestPlugin("a", "b")
+    one = wanting("one", command=("exit", "1", "30"))
+    async with agent(bench, place) as node, registered(plugin, place, node):
+        desire(node, one)
+        await until(lambda: 2 == len(starts(plugin)))
+        assert [["a"]] == allocations(plugin)
+    async with agent(bench, place, one) as node:  # and the plugin has not registered again
+        runs = bench.world.runs[one.metadata.uid, "c"]
+        before = len(runs)
+        await until(lambda: len(runs) > before and bool(made(bench)), seconds=600)
+        assert ["a"] == [env(config) for config in made(bench)]
+        assert "Running" == shown(node, one).phase
+
+
+async def test_later_containers_take_over_devices_of_init_containers_and_sidecars_keep_theirs(
+    autojump_clock: MockClock, place: Path
+) -> None:
+    bench, plugin = Bench(), TestPlugin("a", "b", "c")
+    init = (asking("first", 2, ("exit", "0", "5")), asking("side", restart_policy="Always"))
+    one = pod("one", asking("c"), asking("d"), init=init, source="api")
+    async with agent(bench, place) as node, registered(plugin, place, node):
+        desire(node, one)
+        await until(lambda: bool(made(bench, "d")))
+        assert {"side": "a", "c": "b", "d": "c"} == {name: env(made(bench, name)[0]) for name in ("side", "c", "d")}
+        assert ["a", "b"] in allocations(plugin)
+
+
+async def test_devices_of_an_ended_pod_are_free_for_the_next(autojump_clock: MockClock, place: Path) -> None:
+    bench, plugin = Bench(), TestPlugin("a")
+    first, second = wanting("first"), wanting("second", source="file")
+    async with agent(bench, place) as node, registered(plugin, place, node):
+        desire(node, first)
+        await until(lambda: bool(made(bench)))
+        desire(node, second)  # in place of the first
+        await until(lambda: ["a"] == [env(config) for config in made(bench)] and "Running" == shown(node, second).phase)
+        assert {second.metadata.uid} == set(node.devices.holders())
+
+
+async def test_pod_whose_plugin_does_not_allocate_is_rejected_unless_it_is_static(
+    autojump_clock: MockClock, place: Path
+) -> None:
+    bench, plugin = Bench(), TestPlugin("a", "b")
+    plugin.refuses = True
+    one, static = wanting("one"), wanting("static", source="file")
+    async with agent(bench, place) as node, registered(plugin, place, node):
+        desire(node, one, static)
+        await until(lambda: "Failed" == shown(node, one).phase)
+        why = "rpc error: code = Internal desc = no containers return in allocation response"
+        assert f"Pod was rejected: Allocate failed due to {why}, which is unexpected" == shown(node, one).message
+        assert "UnexpectedAdmissionError" == shown(node, one).reason
+        await until(lambda: "UnexpectedAdmissionError" in reasons(node, static))
+        plugin.refuses = False
+        await until(lambda: "Running" == shown(node, static).phase)
+        assert "Failed" == shown(node, one).phase
+        assert {static.metadata.uid} == set(node.devices.holders())
+        assert [] == [config for config in made(bench) if config.envs == ()]
+
+
+async def test_static_pod_is_not_run_without_a_device_whose_plugin_never_registered(
+    autojump_clock: MockClock, place: Path
+) -> None:
+    bench, plugin = Bench(), TestPlugin("a")
+    static, other = wanting("static", source="file"), pod("other")
+    async with agent(bench, place, static, other) as node:
+        await until(lambda: "Failed" == shown(node, static).phase and "Running" == shown(node, other).phase)
+        why = f"Allocate failed due to cannot allocate unregistered device {GPU}, which is unexpected"
+        assert f"Pod was rejected: {why}" == shown(node, static).message
+        async with registered(plugin, place, node):
+            await until(lambda: "Running" == shown(node, static).phase)
+            assert ["a"] == [env(config) for config in made(bench)]
+
+
+async def test_container_waits_for_a_plugin_that_fails_before_its_start(autojump_clock: MockClock, place: Path) -> None:
+    bench, plugin = Bench(), TestPlugin("broken")
+    one = wanting("one")
+    async with agent(bench, place) as node, registered(plugin, place, node):
+        desire(node, one)
+        await until(lambda: waiting(node, one) is not None)
+        why = "device plugin PreStartContainer rpc failed with err: rpc error: code = Internal desc = it is broken"
+        assert ("CreateContainerConfigError", why) == waiting(node, one)
+        assert {} == bench.world.containers
+
+
+async def test_health_of_devices_is_shown_and_followed(autojump_clock: MockClock, place: Path) -> None:
+    bench, plugin = Bench(), TestPlugin("a")
+    one = wanting("one", command=("exit", "0", "500"))
+    one = replace(one, spec=replace(one.spec, restart_policy="Never"))
+    async with agent(bench, place) as node:
+        async with registered(plugin, place, node):
+            desire(node, one)
+            await until(lambda: [(GPU, "a", "Healthy")] == health(node, one))
+            plugin.change(a="Unhealthy")
+            await until(lambda: [(GPU, "a", "Unhealthy")] == health(node, one), seconds=2)
+            assert (1, 0) == node.devices.amounts()[GPU]
+        await until(lambda: [(GPU, "a", "Unknown")] == health(node, one), seconds=2)
+        await until(lambda: "Succeeded" == shown(node, one).phase, seconds=600)
+        await until(lambda: not node.devices.holders())
+        assert [(GPU, "a", "Unknown")] == health(node, one)
+
+
+async def test_devices_of_pods_that_left_nothing_are_free_after_all_sources_have_reported(
+    autojump_clock: MockClock, place: Path
+) -> None:
+    bench, plugin = Bench(), TestPlugin("a")
+    gone, one = wanting("gone"), wanting("one")
+    async with agent(bench, place) as node, registered(plugin, place, node):
+        desire(node, gone)
+        await until(lambda: bool(made(bench)))
+    bench = Bench()  # the machine was set up anew, except for the agent's record
+    bench.devices = devices_at(place)
+    async with bench.agent(sources=("file", "api")) as node, registered(plugin, place, node):
+        await trio.sleep(60)
+        assert {gone.metadata.uid} == set(node.devices.holders())
+        node.slots["api"].put(Snapshot((one,)))
+        await until(lambda: ["a"] == [env(config) for config in made(bench)])
+        assert {one.metadata.uid} == set(node.devices.holders())
+
+
+def reasons(node: Node, one: k8s.Pod) -> set[str]:
+    return {event.reason for event in node.events.about(one.metadata.uid)}
+
+
+def waiting(node: Node, one: k8s.Pod) -> tuple[str, str] | None:
+    for status in shown(node, one).container_statuses:
+        if status.state is not None and status.state.waiting is not None and status.state.waiting.message:
+            return status.state.waiting.reason, status.state.waiting.message
+    return None
+
+
+def health(node: Node, one: k8s.Pod) -> list[tuple[str, str, str]]:
+    return [
+        (resource.name, device.resource_id, device.health)
+        for status in shown(node, one).container_statuses
+        for resource in status.allocated_resources_status
+        for device in resource.resources
+    ]

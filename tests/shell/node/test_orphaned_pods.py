@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from shell.pods.shellkit import NothingThere
-from trikubelet.kit.every import Every
 from trikubelet.devices.none import NoDevices
+from trikubelet.kit.every import Every
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import CgroupFailed, VolumeFailed
 from trikubelet.model.objects import ObjectRef

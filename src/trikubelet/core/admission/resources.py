@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.core.names import all_containers
 from trikubelet.core.requests import counted, requests
 from trikubelet.model import quantity
 
@@ -62,6 +63,12 @@ def shortages(
             continue
         if asked[name] > there.get(name, 0) - taken:
             yield Shortage(name, asked[name], taken, there.get(name, 0))
+
+
+def unlisted(pod: k8s.Pod, node: k8s.Node | None) -> frozenset[str]:
+    """Return the extended resources among the limits of the pod's containers that the node's object does not have."""
+    asked = {name for one in all_containers(pod) if one.resources is not None for name in one.resources.limits}
+    return frozenset(name for name in asked - _allocatable(node).keys() if _is_extended(name))
 
 
 def _allocatable(node: k8s.Node | None) -> Mapping[str, int]:

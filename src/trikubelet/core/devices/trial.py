@@ -10,7 +10,7 @@ from trikubelet.core.devices.needs import needs, reusable
 from trikubelet.model.devices import Held
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from trikubelet.model.devices import Holder, Resource
     from trikubelet.model.k8s import Pod
@@ -21,11 +21,17 @@ def known_resources(inventory: Mapping[str, Resource], holdings: Mapping[Holder,
     return frozenset(inventory) | {holder.resource for holder in holdings}
 
 
-def refusal(pod: Pod, inventory: Mapping[str, Resource], holdings: Mapping[Holder, Held]) -> str:
+def refusal(
+    pod: Pod,
+    inventory: Mapping[str, Resource],
+    holdings: Mapping[Holder, Held],
+    unlisted: Collection[str] = (),
+) -> str:
     """Return why the pod cannot have its devices now, in upstream's words; "" if it can, as far as the node knows: its
-    plugins are not asked. Raises ValueError for an amount that is none."""
+    plugins are not asked. ``unlisted``: resources that only a plugin can bring. Raises ValueError for an amount that is
+    none."""
     held = dict(holdings)
-    for need in needs(pod, known_resources(inventory, holdings)):
+    for need in needs(pod, known_resources(inventory, holdings).union(unlisted)):
         match decide(need, inventory, held, reusable=reusable(pod, need.holder, held)):
             case Refused(message=message):
                 return message

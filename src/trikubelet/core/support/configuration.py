@@ -24,7 +24,7 @@ HONOURED_GATES: Final = frozenset(
     {
         *("AllAlpha", "AllBeta", "ContainerCheckpoint", "KubeletCrashLoopBackOffMax"),
         *("KubeletEnsureSecretPulledImages", "MemoryQoS", "ReduceDefaultCrashLoopBackOffDecay"),
-        *("GracefulNodeShutdown", "GracefulNodeShutdownBasedOnPodPriority"),
+        *("GracefulNodeShutdown", "GracefulNodeShutdownBasedOnPodPriority", "ResourceHealthStatus"),
     }
 )
 """Feature gates that have an effect. Groups of gates only set others, which are listed themselves where they matter."""
@@ -314,7 +314,7 @@ _WORKS: Final = (
 
 _IDLE: Final = {
     "memory is measured every ten seconds, without notifications of the kernel": ("kernelMemcgNotification",),
-    "processors, memory and devices are not managed yet": (
+    "processors and memory are not managed yet": (
         *("cpuManagerPolicy", "cpuManagerPolicyOptions", "cpuManagerReconcilePeriod", "memoryManagerPolicy"),
         *("topologyManagerPolicy", "topologyManagerScope", "topologyManagerPolicyOptions", "reservedSystemCPUs"),
         *("reservedMemory", "qosReserved", "systemReservedCgroup", "kubeReservedCgroup"),

@@ -1,0 +1,97 @@
+"""Devices of a device plugin on a real containerd: a container has them, and keeps them over restarts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from live.kit.agent import Agent
+from live.kit.daemon import await_that
+from live.kit.manifests import pod, shell, state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from live.kit.containerd import Containerd
+
+pytestmark = pytest.mark.slow
+
+RESOURCE = "example.com/device"
+LOOKS = "echo has $DEVICES $(ls /shared); for d in a b c; do test -c /dev/$d && echo node $d; done; "
+
+
+@contextmanager
+def plugin(agent: Agent, *ids: str) -> Iterator[Path]:
+    """A device plugin with these devices, for the length of the block, and its directory."""
+    directory = agent.directory / "plugin"
+    sockets = agent.root / "device-plugins"
+    command = [sys.executable, "-m", "live.kit.device_plugin", RESOURCE, str(directory), str(sockets), *ids]
+    with subprocess.Popen(agent.containerd.inside(command), stdin=subprocess.PIPE) as process:
+        try:
+            yield directory
+        finally:
+            process.communicate(timeout=60)
+
+
+def needing(name: str, script: str, count: int = 1) -> dict[str, Any]:
+    """A pod whose container shows its devices and then runs the script."""
+    return pod(name, shell("c", LOOKS + script, resources={"limits": {RESOURCE: str(count)}}))
+
+
+def lines(agent: Agent, name: str) -> list[str]:
+    return agent.command("logs", f"{name}-live").stdout.splitlines()
+
+
+def calls(directory: Path) -> list[str]:
+    noted = directory / "calls"
+    return noted.read_text().splitlines() if noted.exists() else []
+
+
+def test_container_has_its_devices_and_keeps_them_over_restarts(containerd2: Containerd) -> None:
+    with Agent(containerd2) as agent:
+        with plugin(agent, "a", "b") as directory:
+            agent.put(needing("web", "sleep 1000"))
+            found = agent.wait_phase("web", "Running", 120)  # it is rejected until the plugin has registered
+            await_that(lambda: "node a" in lines(agent, "web"), 60, agent.story)
+            assert ["has a there", "node a"] == lines(agent, "web")
+            assert ["allocate a", "start a"] == calls(directory)
+            shown = state(found, "c")["allocatedResourcesStatus"]
+            assert [{"name": RESOURCE, "resources": [{"resourceID": "a", "health": "Healthy"}]}] == shown
+
+            agent.kill()
+            agent.start()
+            before = state(agent.wait_phase("web", "Running"), "c")["containerID"]
+            assert state(found, "c")["containerID"] == before
+            agent.put(needing("both", "sleep 1000", 2))
+            told = agent.wait_phase("both", "Failed")["status"]
+            assert "UnexpectedAdmissionError" == told["reason"]
+            assert "Requested: 2, Available: 1" in told["message"]
+            agent.put(needing("next", "sleep 1000"))
+            agent.wait_phase("next", "Running")
+            await_that(lambda: ["has b there", "node b"] == lines(agent, "next"), 60, agent.story)
+            (directory / "unhealthy").write_text("a")
+            agent.wait(lambda pods: "Unhealthy" == health(pods["web"]), "the device's health is shown")
+
+        assert 0 == agent.stop()
+        agent.start()  # without the plugin
+        assert 0 == agent.command("restart", "web-live", "--wait").returncode, agent.story()
+        agent.wait_phase("web", "Running")
+        await_that(lambda: "node a" in lines(agent, "web"), 60, agent.story)
+        assert "has a there" in lines(agent, "web")
+        for name in ("web", "next"):
+            agent.take(name)
+        with plugin(agent, "a", "b"):
+            (directory / "unhealthy").unlink()
+            agent.wait_phase("both", "Running", 120)
+            await_that(lambda: "has a,b there" in lines(agent, "both"), 60, agent.story)
+
+
+def health(one: dict[str, Any]) -> str:
+    """The health of the first device of the pod's container, as its status shows it."""
+    shown = state(one, "c").get("allocatedResourcesStatus", [{}])
+    return str(shown[0].get("resources", [{}])[0].get("health"))
