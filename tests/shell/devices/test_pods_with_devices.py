@@ -33,7 +33,7 @@ GPU = "example.com/gpu"
 
 
 def devices_at(place: Path) -> PluginDevices:
-    """What one run of an agent has for devices."""
+    """The devices of one run of an agent."""
     sockets, threads = GrpcDeviceSockets(), NoThreads()
     plugins = DevicePlugins(place, sockets, threads)  # type: ignore[arg-type]
     holdings = DeviceHoldings(place, plugins, threads)  # type: ignore[arg-type]
@@ -151,7 +151,7 @@ async def test_devices_of_an_ended_pod_are_free_for_the_next(autojump_clock: Moc
         assert {second.metadata.uid} == set(node.devices.holders())
 
 
-async def test_pod_whose_plugin_does_not_allocate_is_rejected_unless_it_is_static(
+async def test_failed_allocation_rejects_an_api_pod_and_a_static_pod_tries_again(
     autojump_clock: MockClock, place: Path
 ) -> None:
     bench, plugin = Bench(), TestPlugin("a", "b")
@@ -171,7 +171,7 @@ async def test_pod_whose_plugin_does_not_allocate_is_rejected_unless_it_is_stati
         assert [] == [config for config in made(bench) if config.envs == ()]
 
 
-async def test_static_pod_is_not_run_without_a_device_whose_plugin_never_registered(
+async def test_static_pod_does_not_run_without_a_device_that_no_plugin_brought(
     autojump_clock: MockClock, place: Path
 ) -> None:
     bench, plugin = Bench(), TestPlugin("a")

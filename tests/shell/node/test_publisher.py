@@ -138,6 +138,25 @@ async def test_a_status_that_stays_is_told_every_five_minutes_and_no_more(
     assert 11 <= world.count("patch") <= 12
 
 
+@pytest.mark.parametrize(("keeps", "amount"), [(True, "4"), (False, "0")])
+async def test_extended_resources_of_an_adopted_node_stay_if_devices_were_recorded_before(
+    autojump_clock: MockClock, world: World, keeps: bool, amount: str
+) -> None:
+    world.report = replace(world.report, keeps_extended=keeps)
+    advertised = k8s.NodeStatus(capacity={"example.com/gpu": "4"})
+    there = k8s.Node(metadata=k8s.ObjectMeta(name="w1"), status=advertised)
+    await world.api.create(NODES, there)
+    async with trio.open_nursery() as nursery:
+        publisher = world.publisher()
+        await nursery.start(publisher.run)
+        await publisher.registered.wait()
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    status = world.node().status
+    assert status is not None
+    assert amount == status.capacity["example.com/gpu"]
+
+
 async def test_a_change_is_reported_at_once_when_somebody_says_so(
     autojump_clock: MockClock, world: World, publisher: NodePublisher
 ) -> None:
