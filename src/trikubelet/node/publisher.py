@@ -266,8 +266,8 @@ class NodePublisher:
             return await self._register(report)
         if self._pace.registers and (patch := reconciliation(self._identity, there)) is not None:
             there = _decode(await self._api.patch(NODES, self._identity.name, patch, kind=PatchKind.STRATEGIC))
-        is_first = self._pace.registers and not report.keeps_extended
-        if is_first and (patch := emptied(there.status or k8s.NodeStatus())) is not None:
+        takes_back = self._pace.registers and not report.keeps_extended
+        if takes_back and (patch := emptied(there.status or k8s.NodeStatus())) is not None:
             there = _decode(
                 await self._api.patch(NODES, self._identity.name, patch, kind=PatchKind.STRATEGIC, subresource="status")
             )

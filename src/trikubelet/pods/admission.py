@@ -212,9 +212,10 @@ class Admission:
         return verdict
 
     def _may_devices_return(self) -> bool:
-        """True if a pod of an earlier agent holds devices and may be gone. It gets a worker when a source brings it;
-        otherwise its devices are released when all sources have reported."""
-        return any(uid not in self._workers for uid in self._devices.holders())
+        """True if a pod of an earlier agent holds devices, and nothing of it is left. It gets a worker when a source
+        brings it; otherwise its devices are released when all sources have reported."""
+        may_have = self._runtime_pods.may_have
+        return any(uid not in self._workers and not may_have(uid) for uid in self._devices.holders())
 
     def _has_runtime_spoken(self) -> bool:
         return self._health.supports_strict_groups() is not None and self._runtime_pods.has_listed

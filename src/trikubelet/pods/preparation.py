@@ -69,6 +69,7 @@ class Preparation:
     async def allocate(self, pod: Pod) -> None:
         """Give the pod its devices, before anything of it is made. Raises DevicesRefused if its plugins do not give
         them, and PodSyncError if that cannot be recorded."""
+        self._tear_down.not_down(pod.metadata.uid)
         try:
             answer = await self._devices.ensure(pod)
         except (OSError, ValueError) as error:
