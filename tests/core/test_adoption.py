@@ -42,8 +42,8 @@ def test_containers_of_an_earlier_sandbox_do_not_count() -> None:
     [
         (CHANGED, PodObservation("u"), "it does not run"),
         (CHANGED, observe(POD, *ALL, sandboxes=(DEAD_BOX,)), "it does not run"),
-        (BEGUN, RUNS, "its manifest was changed after it had begun"),
-        (None, RUNS, "its manifest was changed after it had begun"),
+        (BEGUN, RUNS, "its manifest was changed after its start"),
+        (None, RUNS, "its manifest was changed after its start"),
         (CHANGED, observe(POD, sandboxes=(HERE,)), "none of its containers was created"),
         (
             CHANGED,

@@ -229,7 +229,7 @@ def test_depth_is_bounded(make: Callable[[int], str]) -> None:
         ("a: b: c\n", 1, "this is not YAML"),
         ("a: 'x\n\n\n", 1, "this is not YAML"),
         ("a: *b\n", 1, "the alias *b names nothing"),
-        ("a: &b [*b]\n", 1, "stands inside what it stands for"),
+        ("a: &b [*b]\n", 1, "is inside the value it names"),
         ("a: 1\nb: .inf\n", 2, "b: .inf is not a number"),
         ("b: 1e999\n", 1, "larger than any number"),
         ("a: !foo b\n", 1, "the tag !foo means nothing here"),

@@ -123,7 +123,7 @@ def test_a_pod_that_gives_its_uid_stays_as_it_was_where_it_may_not_change() -> N
     folded = fold_file("f", FileState((web,)), FileState((edited, other), uid_lines={uid: 4}))
 
     assert (web, other) == folded.pods
-    told = f'Forbidden: the pod "{uid}" runs, and what may not change in it did: spec.hostname, spec.volumes'
+    told = f'Forbidden: the pod "{uid}" runs, and fields that must not change did: spec.hostname, spec.volumes'
     (fault,) = folded.faults
     assert ("f", 4, "metadata.uid", told) == (fault.source, fault.line, fault.path, fault.problem)
 

@@ -131,7 +131,7 @@ def test_tuples_are_lists() -> None:
         ("is no step of a path", "{.a b}"),
         ("is no step of a path", "{.a[1}"),
         ("is neither a path, a number nor a quoted text", "{.a[?(@.x==yes)]}"),
-        ("[] chooses nothing", "{.a[]}"),
+        ("[] selects nothing", "{.a[]}"),
     ],
 )
 def test_what_is_no_template_is_refused_with_the_reason(why: str, template: str) -> None:

@@ -166,7 +166,7 @@ current-context: prod
     assert [
         ':6: clusters[0].cluster.server: Invalid value: "10.0.0.1:6443": '
         "must begin with https:// or http://, then a host",
-        ":7: clusters[0].cluster[certificate-authority-data]: Invalid value: must be base64 (what it is is not shown)",
+        ":7: clusters[0].cluster[certificate-authority-data]: Invalid value: must be base64 (its value is not shown)",
         ':13: contexts[0].context.user: Not found: "nod": no such entry in users (did you mean "node"?)',
     ] == faults_of(text)
 

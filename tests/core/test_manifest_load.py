@@ -150,7 +150,7 @@ def test_a_bad_item_takes_no_other_with_it() -> None:
          '"apiVersion: v1", "kind: Pod", "metadata: {name: NAME}", and spec.template.spec as its spec)'),
         ("apiVersion: v1\nkind: Gizmo",
          'f.yaml:2: kind: Unsupported value: "Gizmo": must be Pod or ConfigMap or Secret or PodList or List '
-         "(remove it: only pods can be run from a manifest, and what they read)"),
+         "(remove it: a manifest can only have pods, ConfigMaps and Secrets)"),
         ("- a", 'f.yaml:1: a list where a Pod should stand (begin with "apiVersion: v1")'),
         ("null\n", 'f.yaml:1: null where a Pod should stand (begin with "apiVersion: v1")'),
         ("# nothing\n---\n~", 'f.yaml:3: null where a Pod should stand (begin with "apiVersion: v1")'),

@@ -63,7 +63,7 @@ def test_dns_is_asked_only_where_it_matters_what_it_says(expected: bool, rules: 
 
 def test_a_node_without_an_address_says_what_is_missing() -> None:
     assert why_none(GIVEN, AddressReading([], here=frozenset(["fd00::9"]))).startswith("10.0.0.9 of --node-ip is no")
-    assert "no address of this machine for n: see to its network, or give --node-ip" in why_none(CLUSTER, ROUTED)
+    assert "no address of this machine for n: check its network, or set --node-ip" in why_none(CLUSTER, ROUTED)
     assert "DNS does not answer in time for n: " in why_none(CLUSTER, AddressReading([], dns_answers=False))
 
 

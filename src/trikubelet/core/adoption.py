@@ -38,7 +38,7 @@ def why_not_same(pod: Pod, changed_ns: int | None, observed: PodObservation) -> 
     if box is None:
         return "it does not run"
     if changed_ns is None or changed_ns >= box.created_at:
-        return "its manifest was changed after it had begun"
+        return "its manifest was changed after its start"
     wanted = {container.name: container for container in all_containers(pod)}
     made = [one for one in observed.containers if one.sandbox_id == box.id]
     if not made:

@@ -141,7 +141,7 @@ def _with_same_pods(path: str, known: Mapping[str, Pod], now: FileState) -> File
     if not broken:
         return now
     pods = tuple(known[pod.metadata.uid] if pod.metadata.uid in broken else pod for pod in now.pods)
-    remedy = "leave the UID out, or give another one: it is another pod then, and takes the place of this one"
+    remedy = "leave the UID out, or give another one: then it is another pod, which replaces this one"
     faults = [
         Fault(path, now.uid_lines.get(uid), "metadata.uid", _of_same_uid(uid, changed), remedy)
         for uid, changed in broken.items()
@@ -151,7 +151,7 @@ def _with_same_pods(path: str, known: Mapping[str, Pod], now: FileState) -> File
 
 def _of_same_uid(uid: str, changed: tuple[str, ...]) -> str:
     named = ", ".join(changed[:CHANGES_SHOWN_MAX]) + (", …" if len(changed) > CHANGES_SHOWN_MAX else "")
-    return f"Forbidden: the pod {shown(uid)} runs, and what may not change in it did: {named}"
+    return f"Forbidden: the pod {shown(uid)} runs, and fields that must not change did: {named}"
 
 
 def may_be_half_written(before: FileState | None, now: FileState, age_seconds: float) -> bool:

@@ -168,7 +168,7 @@ def _bracket(text: str) -> Step:
         return partial(_indexed, [int(part) for part in text.split(",")])
     names = [_literal(part.strip()) if part.strip()[:1] in ("'", '"') else part.strip() for part in text.split(",")]
     if not all(names):
-        raise ValueError(f"[{text}] chooses nothing")
+        raise ValueError(f"[{text}] selects nothing")
     return lambda values: [one for name in names for one in _field(name, values)]
 
 

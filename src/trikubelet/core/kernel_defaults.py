@@ -29,5 +29,6 @@ def kernel_faults(values: Mapping[str, int | None]) -> Sequence[str]:
         value = values.get(name)
         if value != wanted:
             found = "cannot be read" if value is None else f"is {value}"
-            faults.append(f"{name} {found} and must be {wanted} (sysctl -w {name}={wanted}, or protect nothing)")
+            remedy = f"sysctl -w {name}={wanted}, or unset protectKernelDefaults"
+            faults.append(f"{name} {found} and must be {wanted} ({remedy})")
     return faults

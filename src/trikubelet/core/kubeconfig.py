@@ -132,7 +132,7 @@ def _discreet(fault: Fault) -> Fault:
     shown, must_be, wanted = fault.problem.rpartition(": must be ")
     if not must_be or not fault.path.startswith(_DELICATE):
         return fault
-    return replace(fault, problem=f"{shown.partition(':')[0]}{must_be}{wanted} (what it is is not shown)")
+    return replace(fault, problem=f"{shown.partition(':')[0]}{must_be}{wanted} (its value is not shown)")
 
 
 class _Meaning:
@@ -264,7 +264,7 @@ class _Meaning:
             try:
                 decoded = b64decode("".join(data.split()), validate=True)
             except ValueError:
-                self._fault(Problem(at_data, "Invalid value: must be base64 (what it is is not shown)"))
+                self._fault(Problem(at_data, "Invalid value: must be base64 (its value is not shown)"))
                 return None
             if _PEM not in decoded:
                 self._fault(Problem(at_data, "Invalid value: must be the base64 of PEM, which begins with -----BEGIN"))
@@ -298,7 +298,7 @@ class _Meaning:
         if user.auth_provider is not None:
             at = member_path(path, "auth-provider")
             self._fault(
-                Problem(at, "Forbidden: auth providers were taken out of Kubernetes in 1.26", "use an exec plugin")
+                Problem(at, "Forbidden: auth providers were removed from Kubernetes in 1.26", "use an exec plugin")
             )
         proofs: dict[str, Proof] = {}
         if user.token_file:
@@ -345,7 +345,7 @@ class _Meaning:
             extra = tuple(user.act_as_user_extra.items())
             return Impersonation(user.act_as, user.act_as_uid, user.act_as_groups, extra)
         if user.act_as_uid or user.act_as_groups or user.act_as_user_extra:
-            self._fault(required(member_path(path, "as"), "to act with a uid, groups or extras takes a user"))
+            self._fault(required(member_path(path, "as"), "impersonating a uid, groups or extras requires a user"))
         return None
 
 

@@ -76,9 +76,9 @@ def _by_family(rules: AddressRules, addresses: Sequence[str]) -> list[str]:
 def why_none(rules: AddressRules, reading: AddressReading) -> str:
     """Return why a node has no address, with what to do."""
     if missing := [one for one in rules.given if one not in reading.here]:
-        return f"{' and '.join(missing)} of --node-ip is no address of this machine: correct it, or see to its network"
+        return f"{' and '.join(missing)} of --node-ip is no address of this machine: correct it, or check its network"
     dns = "has no address of this machine" if reading.dns_answers else "does not answer in time"
-    return f"there is no default route, and DNS {dns} for {rules.node_name}: see to its network, or give --node-ip"
+    return f"there is no default route, and DNS {dns} for {rules.node_name}: check its network, or set --node-ip"
 
 
 def internal_ips(node: k8s.Node | None) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def node_ip_problem(address: str, *, standalone: bool = False) -> str:
         return "is a loopback address, by which no other machine reaches this one"
     if found.is_multicast:
         return "is a multicast address"
-    return "is a link-local address, which needs a link beside it" if found.is_link_local else ""
+    return "is a link-local address, which is only valid with a link's name" if found.is_link_local else ""
 
 
 def node_ips_problem(addresses: Sequence[str]) -> str:

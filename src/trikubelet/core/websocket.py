@@ -155,11 +155,11 @@ class FrameReader:
         self._is_over = True
         code = int.from_bytes(data[:2], "big")
         if data and (len(data) < 2 or not any(code in codes for codes in _CODES)):
-            raise NotWebSocket("a farewell without a code that one may say")
+            raise NotWebSocket("a close frame without a valid code")
         try:
             data[2:].decode()
         except UnicodeDecodeError:
-            raise NotWebSocket("a farewell whose reason is no text") from None
+            raise NotWebSocket("a close frame whose reason is not UTF-8") from None
         return [Close()]
 
     def _piece(self, frame: _Frame) -> Piece:

@@ -97,7 +97,7 @@ def _parts(data: bytes) -> list[tuple[int, bytes]]:
             size = length & 0x7F
             length, at = int.from_bytes(data[at : at + size]), at + size
         if at + length > len(data):
-            raise ValueError("a value is longer than what it is in")
+            raise ValueError("a value is longer than the one that contains it")
         found.append((tag, data[at : at + length]))
         at += length
     return found

@@ -272,5 +272,5 @@ class Source:
 
     def unusable(self, why: str, remedy: str) -> MaterialUnusable:
         """The error that says so of this text."""
-        value = f'"{self._file.path}": {why}' if self._file else f"{why} (what it is is not shown)"
+        value = f'"{self._file.path}": {why}' if self._file else f"{why} (its value is not shown)"
         return MaterialUnusable(str(Fault(self._source, None, self._path, f"Invalid value: {value}", remedy)))

@@ -83,8 +83,8 @@ class NodeAddresses:
         self._dns_answers = False
         if self._slow_log.may_log():
             log.warning(
-                "DNS does not answer within %g s for %s: what it says counts when it comes; see to the servers of "
-                "resolv.conf, or give --node-ip",
+                "DNS does not answer within %g s for %s: a late answer still counts; check the servers of "
+                "resolv.conf, or set --node-ip",
                 NAME_SECONDS_MAX,
                 self._rules.node_name,
             )

@@ -139,7 +139,7 @@ class CertificateRotation:
         """Wait before a certificate is replaced that was due at once."""
         why = "it cannot be read, or is not used" if held is None else self._why_due(held)
         log.warning(
-            "The certificate from signer %s must be replaced as soon as it came: %s; the next is asked for in %.0f s",
+            "The certificate from signer %s must be replaced at once: %s; the next is requested in %.0f s",
             self._signer,
             why,
             seconds,
@@ -154,9 +154,9 @@ class CertificateRotation:
 
     def _why_due(self, held: Certificate) -> str:
         if missing := sorted(self._missing(held)):
-            return f"it is not valid for {', '.join(missing)}, which was asked for: see what the signer leaves out"
+            return f"it is not valid for {', '.join(missing)}, which was requested (check which names the signer drops)"
         begins, ends, now = map(rfc3339, (held.not_before_ns, held.not_after_ns, self._clock.now_ns()))
-        return f"it is valid from {begins} until {ends}, and this node's clock says {now}: see which clock is wrong"
+        return f"it is valid from {begins} until {ends}, but this node's clock shows {now} (check which clock is wrong)"
 
     async def _replace(self, held: Certificate | None) -> None:
         """Put a new certificate in force. Raises the errors of ``renew`` and ``afresh``."""

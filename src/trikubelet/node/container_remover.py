@@ -65,7 +65,7 @@ class ContainerRemover:
     ) -> bool:
         """Remove the dead parts of the pod, calling ``goes_on`` after each step. True if there were any."""
         uid = record.uid
-        with self.logged_once(f"look what is dead of pod {uid}"):
+        with self.logged_once(f"find dead containers of pod {uid}"):
             found = garbage.collect([record], should_content_be_removed)
             if not found.containers and not found.sandboxes:
                 return False
@@ -81,7 +81,7 @@ class ContainerRemover:
     async def wait_until_relisted(self, uid: str) -> None:
         """Wait until a list has shown the result for the pod, for a limited time: PLEG reports pods that cannot be
         inspected."""
-        seen = self.logged_once(f"see what became of pod {uid}")
+        seen = self.logged_once(f"observe the removal from pod {uid}")
         with seen, self.one_list(), suppress(RuntimeCallError, trio.TooSlowError):
             await self._cache.newer_than(uid, instant())
 

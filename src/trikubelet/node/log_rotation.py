@@ -1,11 +1,11 @@
 """Rotates the logs of containers, so that one that writes without end does not fill the disk.
 
-    every 10 s: each running container ────┬► its log is large, or gone ─► wait for a slot:
+    every 10 s: each running container ───┬► its log is large, or gone ─► wait for a slot:
     every second: those that write much,  │
     all if the disk is being filled ──────┘
-        remove the excess ─► rename the log ─► the runtime opens a new one ─► compress, outside
-                                          ▲                    │ fails              the slot, earlier parts
-                                          └── rename it back ◄─┘
+        remove the excess ─► rename the log ─► the runtime opens a new one ─► compress earlier parts,
+                                    ▲                    │ fails                outside the slot
+                                    └── rename it back ◄─┘
 
 The running containers and the paths of their logs are PLEG's last observation, so a pass does not call the runtime.
 ``core.log_rotation`` plans the changes of files. A missing log was renamed by a process that ended before the new one
@@ -211,7 +211,7 @@ class LogRotation:
         await self._reopen(container)
         size = await self._size(container.log_path)
         if size is None:
-            message = "gone, and not there after the runtime was asked to reopen it"
+            message = "missing, also after the runtime was told to reopen it"
             raise FileNotFoundError(errno.ENOENT, message, container.log_path)
         return size
 

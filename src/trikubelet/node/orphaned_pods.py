@@ -1,9 +1,9 @@
 """Removes the leftovers of gone pods on the disk and in the kernel: every pod's directory, and more for some pods.
 
     pass ─► pods whose leftovers may be removed ─► one of a few slots ─┬─► is down ────────┬─► directory ─► removed
-                                                                         └─► volumes, cgroup ┘       │
-                                                                                └────────────────────┴► logged; the next
-                                                                                                  pass retries
+                                                                       └─► volumes, cgroup ┘       │
+                                                                              └────────────────────┴► logged; the next
+                                                                                                      pass retries
 
 The pod's worker takes down volumes and cgroup at its end. That is done here only if no worker of this agent did it (the
 pod ended under an earlier one, or never began under this), or if something came back. The directory is always removed
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LOOKING: Final = "look for what pods left behind"
+_LOOKING: Final = "look for leftovers of pods"
 _KINDS: Final = (VolumeFailed, CgroupFailed, StillMounted, OSError, trio.TooSlowError, Exception)
 """The expected obstacles to a removal; the last is a bug."""
 
@@ -144,7 +144,7 @@ class OrphanedPodCleanup:
         self._stuck.discard(uid)
         for kind in _KINDS:
             self._failure_log.works_again(_what(uid, kind))
-        log.debug("Removed what was left of pod %s", uid)
+        log.debug("Removed the leftovers of pod %s", uid)
 
     def _failed(self, uid: str, error: Exception) -> None:
         self._stuck.add(uid)
@@ -155,7 +155,7 @@ class OrphanedPodCleanup:
         late = f"its directory was not removed within {self._bounds.runtime_call_seconds_max:g} s"
         why = late if kind is trio.TooSlowError else message_of(error)
         bug = error if kind is Exception else None
-        log.warning("Cannot remove what is left of pod %s, will try again: %s", uid, why, exc_info=bug)
+        log.warning("Cannot remove the leftovers of pod %s, will try again: %s", uid, why, exc_info=bug)
 
     def __repr__(self) -> str:
         return f"<OrphanedPodCleanup: {self._keyed_tasks}, {self.stuck} stuck>"

@@ -76,7 +76,7 @@ class NodeShutdown:
         self._node = node
         self._clock = clock
         self.groups = groups
-        self._outage = Outage("systemd-logind, which tells of a shutdown of this machine,")
+        self._outage = Outage("systemd-logind, which announces a shutdown of this machine,")
         self._retries = Backoff(RETRY_SECONDS, RETRY_SECONDS_MAX, jitter=0.5, chance=chance)
         self._too_short = LogRateLimit(HOUR)
         self._barriers = FaultBarriers(log, "%s: a bug in ending it for the shutdown; the others end")

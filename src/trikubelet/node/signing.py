@@ -41,10 +41,10 @@ WATCH_SECONDS_MAX: Final = 90.0
 """A watch whose connection is dead looks like a silent one. So the request is read again after this time."""
 
 _ADVICE: Final = {
-    "Denied": "whoever decides over requests does not want this node as it is: see kubectl describe csr {0}, mend "
-    "what was said there, and approve the next request; this agent makes one ever more rarely",
+    "Denied": "the approver rejects this node as it is: see kubectl describe csr {0}, fix "
+    "the reason, and approve the next request; this agent makes new ones with backoff",
     "Failed": "the signer could not sign it: see kubectl describe csr {0} and the log of kube-controller-manager; "
-    "this agent asks again ever more rarely",
+    "this agent requests again with backoff",
 }
 """What to do about the conditions that end a request without a certificate."""
 
@@ -132,4 +132,4 @@ def _decision(item: Item) -> bytes | None:
 
 
 def _gone(name: str) -> CertificateRefused:
-    return CertificateRefused(f"certificate request {name} was deleted before anybody decided")
+    return CertificateRefused(f"certificate request {name} was deleted before a decision")

@@ -132,7 +132,7 @@ class Admission:
         if self._earlier.has_another(pod):
             self._workers.sync(pod, create=True)  # it begins when that one has ended
         elif self._earlier.orphan_under_uid(pod) is not None:
-            log.debug("Pod %s waits for the end of what an earlier agent began under its UID", object_ref(pod))
+            log.debug("Pod %s waits for the end of an earlier agent's pod under its UID", object_ref(pod))
         elif pod.metadata.deletion_timestamp:
             self._delete(pod)
         elif pod.metadata.uid in self._workers:

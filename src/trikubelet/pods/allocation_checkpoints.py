@@ -78,7 +78,7 @@ class AllocationCheckpoints:
             content = self._files.node_note(note)
             return read(content) if content else None
         except (OSError, ValueError) as error:
-            log.warning("Cannot read %s, so pods are allocated what their specs ask for: %s", note.value, error)
+            log.warning("Cannot read %s, so pods are allocated the resources of their specs: %s", note.value, error)
             return None
 
     async def _write(self) -> None:
@@ -93,7 +93,7 @@ class AllocationCheckpoints:
             await self._files.keep_node_note(NodeNote.ACTUATED, written(made))
         except OSError as error:
             if self._failure_log.may_log("write"):
-                log.warning("Cannot write what pods are allocated for a later kubelet: %s", error)
+                log.warning("Cannot write the allocations of pods for a later kubelet: %s", error)
         else:
             self._failure_log.works_again("write")
             self._written_version = version

@@ -68,7 +68,7 @@ class Allocations:
                 elif counts_before_notes:
                     self._notes.note(uid, Note.RESOURCES, written(allocation_of_upstream(resources, before)))
             except (OSError, ValueError) as error:
-                log.warning("Pod %s: what upstream's kubelet allocated it cannot be taken over: %s", uid, error)
+                log.warning("Pod %s: cannot take over its allocation by upstream's kubelet: %s", uid, error)
 
     def all(self) -> dict[str, Allocation]:
         """Return the allocation of every pod, by UID, including those that are not admitted yet."""
@@ -83,7 +83,7 @@ class Allocations:
         try:
             found = self._found(pod)
         except (OSError, ValueError) as error:
-            log.warning("Pod %s: what it was allocated cannot be read, its spec counts: %s", object_ref(pod), error)
+            log.warning("Pod %s: cannot read its allocation, its spec counts: %s", object_ref(pod), error)
             found = None
         if found is not None:
             self._noted.add(uid)
@@ -181,7 +181,7 @@ class Allocations:
         try:
             self._notes.forget_note(uid, Note.RESOURCES)
         except OSError as error:
-            log.warning("Pod %s: what it was allocated is still noted: %s", uid, error)
+            log.warning("Pod %s: cannot remove the note of its allocation: %s", uid, error)
 
     def _keep(self, uid: str, allocation: Allocation) -> None:
         # Before its first container there may be no directory, and no next agent needs the note.
@@ -197,7 +197,7 @@ class Allocations:
 
     def _log_unwritten(self, pod: Pod, error: OSError) -> None:
         if self._failure_log.may_log(pod.metadata.uid):
-            log.warning("Pod %s: what its containers have cannot be written down: %s", object_ref(pod), error)
+            log.warning("Pod %s: cannot write the resources of its containers: %s", object_ref(pod), error)
 
     def _found(self, pod: Pod) -> Allocation | None:
         """Return the allocation that an earlier agent noted, or else that of upstream's kubelet, which lacks the

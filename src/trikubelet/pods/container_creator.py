@@ -98,8 +98,8 @@ class ContainerCreator:
         self._events.record(object_ref(pod, container.name), "Normal", "Created", "Container created")
         if beside is not None:
             log.warning(
-                "Pod %s: the runtime gave up the start of container %s (%s) and keeps what is left of it until"
-                " it is itself restarted; another is made beside it",
+                "Pod %s: the runtime gave up the start of container %s (%s) and keeps the rest of it until"
+                " it is restarted; another container is created next to it",
                 *(object_ref(pod), container.name, beside.id[:13]),
             )
         async with self._calling(RUN_CONTAINER_ERROR, pod, container):

@@ -123,7 +123,7 @@ class EarlierInstances:
         """Return the pod whose end a wanted pod awaits before it is started, as a sentence; "" if it does not wait."""
         worker, orphan = self._workers.get(pod.metadata.uid), self.orphan_under_uid(pod)
         if orphan is not None:
-            return f"what runs under its UID is pod {orphan.namespace}/{orphan.name}, which has not ended"
+            return f"the pod under its UID is {orphan.namespace}/{orphan.name}, which has not ended"
         if worker is None:
             return ""
         if self.has_another(pod):
@@ -133,7 +133,7 @@ class EarlierInstances:
         if unknown := self._unknown_namesakes(worker):
             return waits_for_unknown(unknown[0].namespace, unknown[0].name, unknown[0].uid)
         first = self.turns.first(worker)
-        which = "what an earlier agent began" if first is worker else f"the pod of UID {first.pod.metadata.uid}"
+        which = "the pod of an earlier agent" if first is worker else f"the pod of UID {first.pod.metadata.uid}"
         return f"{which} under its name has not ended"
 
     # ---- conditions for the turns of static pods ----

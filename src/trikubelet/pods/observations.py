@@ -77,7 +77,7 @@ class Observations:
             self._notes.note(uid, Note.EARLIER, msgspec.json.encode(sorted(self._earlier[uid])))
         except OSError as error:
             if self._failure_log.may_log(uid):
-                log.warning("Pod %s: what is of its earlier instance cannot be written down: %s", uid, error)
+                log.warning("Pod %s: cannot write the note of its earlier instance: %s", uid, error)
         else:
             self._failure_log.works_again(uid)
             self._unnoted.discard(uid)
@@ -91,12 +91,12 @@ class Observations:
         try:
             self._notes.forget_note(uid, Note.EARLIER)
         except OSError as error:
-            log.warning("Pod %s: what was of its earlier instance is still noted: %s", uid, error)
+            log.warning("Pod %s: cannot remove the note of its earlier instance: %s", uid, error)
 
     def _noted(self, uid: str) -> frozenset[str]:
         try:
             content = self._notes.noted(uid, Note.EARLIER)
             return frozenset(msgspec.json.decode(content, type=list[str])) if content else frozenset()
         except (OSError, ValueError, msgspec.MsgspecError) as error:
-            log.warning("Pod %s: what is of its earlier instance cannot be read: %s", uid, error)
+            log.warning("Pod %s: cannot read the note of its earlier instance: %s", uid, error)
             return frozenset()

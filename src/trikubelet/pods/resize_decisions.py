@@ -80,7 +80,7 @@ class ResizeDecisions:
             self._allocations.allocate(pod)
         except OSError as error:
             generation = pod.metadata.generation or 0
-            self.wait(one, Pending(DEFERRED, f"what is allocated cannot be written down: {error}", generation))
+            self.wait(one, Pending(DEFERRED, f"cannot write the allocation: {error}", generation))
             return False
         self._notes.forget(pod.metadata.uid)  # including those of an earlier resize that this one replaced
         log.info("Pod %s: its resize is granted", object_ref(pod))

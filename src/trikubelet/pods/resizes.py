@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-A_BUG: Final = "a bug in the node's agent keeps it from being decided about; its log says which"
+A_BUG: Final = "a bug in the node's agent prevents a decision (see its log)"
 PODS_ADDED, PODS_REMOVED, POD_UPDATED = "pods_added", "pods_removed", "pod_updated"
 POD_TERMINATED, PERIODIC = "pod_terminated", "periodic_retry"
 
@@ -68,9 +68,7 @@ class Resizes:
         self._bounds = bounds
         self._figures = figures
         self._waiting: set[str] = set()
-        self._barriers = FaultBarriers(
-            log, "%s: a bug in deciding about its resize; it waits, and is asked about again"
-        )
+        self._barriers = FaultBarriers(log, "%s: a bug in deciding about its resize; it will be decided again later")
         self._woken = trio.Event()
         self._woken_by = PODS_ADDED
 

@@ -114,7 +114,7 @@ class Resizing:
         try:
             self._allocations.pods_own_changed(pod)
         except OSError as error:
-            raise ResizeFailed("ResizeError", f"what was done cannot be written down: {error}") from error
+            raise ResizeFailed("ResizeError", f"cannot write the new amounts: {error}") from error
         self._notes.note_carried_out(pod.metadata.uid)
 
     def forget(self, uid: str) -> None:

@@ -34,19 +34,21 @@ class UnsupportedReports:
         self._events = events
         self._embedded = embedded
         self._may_mount = may_mount
-        self._barriers = FaultBarriers(log, "%s: a bug in finding what it asks for in vain; that is not reported")
+        self._barriers = FaultBarriers(log, "%s: a bug in finding its unsupported fields; they are not reported")
 
     def report(self, pod: Pod, *, is_known: bool = False) -> None:
         """Report the pod's unsupported fields; only in the log if it ``is_known`` already. Never fails, because a
         failed report is no reason not to run the pod."""
         ref = object_ref(pod)
         with self._barriers.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
-            self._say(unsupported_fields(pod), pod, "uses what this agent does not support yet", is_known=is_known)
+            self._say(
+                unsupported_fields(pod), pod, "uses fields that the agent does not support yet", is_known=is_known
+            )
             if self._embedded:
-                what = f"asks for what the embedded runtime refuses ({USE_CONTAINERD})"
+                what = f"uses fields that the embedded runtime rejects ({USE_CONTAINERD})"
                 self._say(refused(pod), pod, what, is_known=is_known)
                 found = done_without(pod, may_mount=self._may_mount)
-                self._say(found, pod, "asks for what the embedded runtime does without", is_known=is_known)
+                self._say(found, pod, "uses fields that the embedded runtime ignores", is_known=is_known)
 
     def _say(self, found: Sequence[Unsupported], pod: Pod, what: str, *, is_known: bool) -> None:
         if not found:

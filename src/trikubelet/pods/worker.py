@@ -291,7 +291,7 @@ class PodWorker:
         cause = error.__cause__
         kind = f"{type(error).__name__} {type(cause).__name__} {getattr(cause, 'errno', '')}"
         if self._failure_log.may_log(kind):
-            said = "Pod %s: what it held cannot be taken down, will try again: %s"
+            said = "Pod %s: cannot take down its volumes or cgroup, will try again: %s"
             log.warning(said, object_ref(self.pod), message_of(error))
 
     def _failed(self, error: Exception) -> None:

@@ -82,7 +82,7 @@ class PodWorkers:
         self.earlier: Final = EarlierInstances(runtime_pods, self._workers, self._wanted, self.known)
         self._turns = self.earlier.turns
         self._tasks = BackgroundTasks()
-        self._barriers = FaultBarriers(log, "%s: a bug in comparing it with what is wanted; it is left as it is")
+        self._barriers = FaultBarriers(log, "%s: a bug in comparing it with the desired pods; it is left unchanged")
         self._figures = figures
         self.began: Final[Listeners[Pod]] = Listeners("a pod that begins")
         self.finished: Final[Listeners[Pod]] = Listeners("a pod that has finished")
@@ -173,11 +173,10 @@ class PodWorkers:
     def compare_with(
         self, desired: Collection[str], undecodable: Collection[str] = (), *, all_known: bool = True
     ) -> None:
-        """Every source has spoken: pods that none of them wants end, and finished ones are forgotten: one that came
-        back after its end has no worker then, as one that is new. ``undecodable`` are wanted too, as it is unknown what
-        they are now, so nothing of them changes.
-        ``all_known``: no manifest is left that may want more; while there is one, nothing of a pod without a worker may
-        be removed."""
+        """End pods that no source wants, now that every source has reported, and forget finished ones: a pod that came
+        back after its end has no worker then, like a new one. ``undecodable``: wanted pods whose new configuration is
+        unknown, so nothing of them changes. ``all_known``: no invalid manifest may want more; otherwise nothing of a
+        pod without a worker may be removed."""
         self._wanted.replace({*desired, *undecodable}, all_known=all_known)
         self.earlier.forget_unwanted()
         for uid, worker in list(self._workers.items()):

@@ -304,7 +304,7 @@ def test_where_nothing_compiled_can_be_loaded_the_doctor_and_so_the_log_of_a_sta
     said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
 
     assert re.search(
-        r"^warning +program +nothing compiled can be loaded, plain Python .*trikubelet\._relist", said, re.M
+        r"^warning +program +the compiled module cannot be loaded, plain Python .*trikubelet\._relist", said, re.M
     )
 
 

@@ -238,7 +238,7 @@ def test_what_validate_says_is_refused_is_refused_and_reported_when_the_pod_is_a
         until(lambda: REFUSED.keys() == {n for n, said in here.events().items() if any("Fail" in r for r, _ in said)})
         events = here.events()
         for name, (path, _) in REFUSED.items():
-            what = f"asks for what the embedded runtime refuses (use containerd for this pod): {path}: "
+            what = f"uses fields that the embedded runtime rejects (use containerd for this pod): {path}: "
             assert any(what in message for reason, message in events[name] if reason == "UnsupportedFields"), name
             assert f"{path}: refused by the embedded runtime: " in validated.stdout, name
             assert "Pending" == here.phase(name)

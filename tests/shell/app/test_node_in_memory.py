@@ -383,7 +383,7 @@ async def test_what_the_embedded_runtime_does_without_is_told_where_it_is_the_ru
         await until(lambda: phase(node, "web") == "Running")
         events = [event for event in node.events.all() if event.reason == "UnsupportedFields"]
 
-    told = "asks for what the embedded runtime does without: spec.containers[0].resources.limits[memory]: it is not"
+    told = "uses fields that the embedded runtime ignores: spec.containers[0].resources.limits[memory]: it is not"
     assert [1] * embedded == [event.count for event in events if told in event.message]
     assert embedded == (f"Pod default/web {told}" in caplog.text)
 

@@ -34,9 +34,9 @@ def stop(*_: object) -> None:
     [
         (
             "protectKernelDefaults ({}/c.yaml:1): vm.overcommit_memory is 0 and must be 1 "
-            "(sysctl -w vm.overcommit_memory=1, or protect nothing)\n"
+            "(sysctl -w vm.overcommit_memory=1, or unset protectKernelDefaults)\n"
             "protectKernelDefaults ({}/c.yaml:1): kernel.panic is 1 and must be 10 "
-            "(sysctl -w kernel.panic=10, or protect nothing)",
+            "(sysctl -w kernel.panic=10, or unset protectKernelDefaults)",
             True,
             {"vm.overcommit_memory": 0, "kernel.panic": 1},
         ),

@@ -86,7 +86,7 @@ def test_a_file_that_cannot_be_used_is_named_with_its_field(
 @pytest.mark.parametrize(
     ("certificate", "key", "ca", "field", "why"),
     [
-        ("certificate", "other", "authority", KEY, f"{OTHER_KEY} (what it is is not shown) (give the key that the"),
+        ("certificate", "other", "authority", KEY, f"{OTHER_KEY} (its value is not shown) (give the key that the"),
         ("rubbish", "key", "authority", CERTIFICATE, "there is no certificate in it"),
         ("certificate", "key", "rubbish", AUTHORITY, "there is no certificate in it"),
     ],

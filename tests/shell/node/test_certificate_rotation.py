@@ -221,7 +221,7 @@ async def test_a_deleted_request_is_no_endless_wait(autojump_clock: MockClock, w
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(delete)
-        with pytest.raises(CertificateRefused, match="deleted before anybody decided"):
+        with pytest.raises(CertificateRefused, match="deleted before a decision"):
             await sign(world.api, request, CLIENT_SIGNER)
 
 
@@ -445,7 +445,7 @@ async def test_a_certificate_that_is_due_as_it_comes_is_asked_for_ever_more_rare
     else:
         world.node_clock = VirtualClock()
         world.node_clock.jump(0.95 * LIFE_SECONDS)
-        said = "see which clock is wrong"
+        said = "check which clock is wrong"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_sign_quickly, world)
         await nursery.start(world.rotation(SERVING_SIGNER).run)

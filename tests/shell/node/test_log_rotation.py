@@ -478,7 +478,7 @@ async def test_a_log_that_the_runtime_does_not_open_is_reported(
     world.runtime.opens = False
     with caplog.at_level(logging.WARNING):
         await trio.sleep(60)
-    assert ["not there after the runtime was asked to reopen it" in record.getMessage() for record in caplog.records]
+    assert ["missing, also after the runtime was told to reopen it" in record.getMessage() for record in caplog.records]
     assert 1 == len(caplog.records)
 
 

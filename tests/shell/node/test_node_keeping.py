@@ -248,8 +248,8 @@ NO_LOGS_GO = {"remove the log {logs}/default_web_uid-web/main/0.log", "remove th
         pytest.param("unlink", "0.log", NO_LOGS_GO, id="a log cannot be removed"),
         pytest.param("scandir", "logs", {"look through the pods' logs"}, id="no log can be looked for"),
         pytest.param("scandir", "links", {*NO_LOGS_GO, "remove links to logs that are gone"}, id="no link can be"),
-        pytest.param("scandir", "pods", {"look for what pods left behind"}, id="no directory can be"),
-        pytest.param("unlink", "why", {"remove what is left of pod uid-web"}, id="a directory cannot be removed"),
+        pytest.param("scandir", "pods", {"look for leftovers of pods"}, id="no directory can be"),
+        pytest.param("unlink", "why", {"remove the leftovers of pod uid-web"}, id="a directory cannot be removed"),
     ],
 )
 async def test_files_that_cannot_be_touched_are_reported_once_met_again_and_never_end_the_agent(

@@ -222,7 +222,7 @@ async def test_those_that_hang_hold_up_nobody_and_are_reported_once(
         assert 4 == disk.orphan_cleanup.stuck
 
     told = sorted(record.getMessage() for record in caplog.records)
-    assert [f"Cannot remove what is left of pod hung-{number}, will try again: " for number in range(4)] == [
+    assert [f"Cannot remove the leftovers of pod hung-{number}, will try again: " for number in range(4)] == [
         message.removesuffix("FailedUnmount: the volumes could not be unmounted in time") for message in told
     ]
 
@@ -260,7 +260,7 @@ async def test_another_problem_is_reported_and_the_same_in_other_words_is_not(
     first, second = caplog.records
     assert "request 0" in first.getMessage()
     assert first.exc_info is None
-    assert "Cannot remove what is left of pod uid, will try again: a bug" == second.getMessage()
+    assert "Cannot remove the leftovers of pod uid, will try again: a bug" == second.getMessage()
     assert second.exc_info is not None
 
 
@@ -285,4 +285,4 @@ async def test_nothing_is_concluded_while_the_disk_does_not_tell_what_is_there(
             assert (set(), set()) == (disk.files.pods, disk.cgroups.pods)
 
     why = "[Errno 110] the disk did not answer within 10 s"
-    assert [f"Cannot look for what pods left behind, will try again: {why}"] == caplog.messages
+    assert [f"Cannot look for leftovers of pods, will try again: {why}"] == caplog.messages

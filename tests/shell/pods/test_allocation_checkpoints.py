@@ -143,7 +143,7 @@ async def test_disk_that_does_not_take_the_files_is_tried_again(
         monkeypatch.setattr(bench.files, "keep_node_note", keep)
         await trio.sleep(10)
         assert {UID: cpu("1")} == bench.kept(NodeNote.ALLOCATED)
-    assert 1 == caplog.text.count("Cannot write what pods are allocated")
+    assert 1 == caplog.text.count("Cannot write the allocations of pods")
 
 
 async def test_disk_that_does_not_answer_does_not_stop_the_agent(

@@ -82,7 +82,7 @@ def test_a_note_that_cannot_be_read_is_reported_once_and_the_spec_counts(caplog:
     allocations.admit(three)
     assert three is allocations.as_allocated(three)
     (said,) = caplog.messages
-    assert said.startswith("Pod default/web: what it was allocated cannot be read, its spec counts: ")
+    assert said.startswith("Pod default/web: cannot read its allocation, its spec counts: ")
 
 
 async def test_what_was_found_and_cannot_be_noted_is_said_once_though_every_sync_learns_it(
@@ -102,7 +102,7 @@ async def test_what_was_found_and_cannot_be_noted_is_said_once_though_every_sync
         for _ in range(3):
             allocations.learned(one, PodObservation("uid-web", containers=(status,)))
 
-    assert 1 == caplog.text.count("what its containers have cannot be written down: ")
+    assert 1 == caplog.text.count("cannot write the resources of its containers: ")
 
     said = 1
     # It could be noted; it is another instance.
@@ -112,4 +112,4 @@ async def test_what_was_found_and_cannot_be_noted_is_said_once_though_every_sync
             patch.setattr(files, "note", refuse)
             allocations.learned(one, PodObservation("uid-web", containers=(status,)))
         said += 1
-        assert said == caplog.text.count("what its containers have cannot be written down: ")
+        assert said == caplog.text.count("cannot write the resources of its containers: ")

@@ -80,7 +80,7 @@ async def test_what_a_container_was_made_with_is_written_down_when_there_is_room
             assert 0 == noted()
         await until(lambda: noted() == max(attempts(bench)))
 
-    said = [message for message in caplog.messages if "what its containers have cannot be written down" in message]
+    said = [message for message in caplog.messages if "cannot write the resources of its containers" in message]
     assert 1 == len(said)
 
 

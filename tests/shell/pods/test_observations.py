@@ -93,7 +93,7 @@ async def test_that_it_cannot_be_noted_is_said_once_though_it_is_tried_with_ever
         patch.setattr(files, "note", refuse)
         for _ in range(3):
             observations.note_earlier("uid-web")
-    assert 1 == caplog.text.count("what is of its earlier instance cannot be written down: ")
+    assert 1 == caplog.text.count("cannot write the note of its earlier instance: ")
 
     observations.note_earlier("uid-web")
     assert b"" != files.noted("uid-web", Note.EARLIER)
@@ -106,7 +106,7 @@ async def test_that_it_cannot_be_noted_is_said_once_though_it_is_tried_with_ever
             patch.setattr(files, "note", refuse)
             observations.note_earlier("uid-web")
         said += 1
-        assert said == caplog.text.count("what is of its earlier instance cannot be written down: ")
+        assert said == caplog.text.count("cannot write the note of its earlier instance: ")
 
 
 @pytest.mark.parametrize(

@@ -137,4 +137,4 @@ def test_a_grant_that_cannot_be_written_down_waits(monkeypatch: pytest.MonkeyPat
 
     assert desk.decide(web("2"))
     assert desk.pending is not None
-    assert "what is allocated cannot be written down: no space left on device" == desk.pending.message
+    assert "cannot write the allocation: no space left on device" == desk.pending.message

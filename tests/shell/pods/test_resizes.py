@@ -252,7 +252,7 @@ async def test_a_bug_that_one_waiting_pod_provokes_is_its_own(
         bad, good = (web("900m", "64Mi", 2, name=name, priority=n) for name, n in (("bad", 2), ("good", 1)))
         put(node, bad, good, third, other)
         await until(lambda: bool(resizing(node, "uid-bad")) and bool(resizing(node, "uid-good")))
-        why = "a bug in the node's agent keeps it from being decided about; its log says which"
+        why = "a bug in the node's agent prevents a decision (see its log)"
         assert [("PodResizePending", "Deferred", why, 2)] == resizing(node, "uid-bad")
         await trio.sleep(400)
         put(node, bad, good, web("200m", "64Mi", 2, name="third"), other)
@@ -261,7 +261,7 @@ async def test_a_bug_that_one_waiting_pod_provokes_is_its_own(
         await until(lambda: has(node, ("900m", "64Mi"), "uid-good"))
 
         said = [one for one in caplog.messages if "a bug in deciding about its resize" in one]
-        assert ["Pod default/bad: a bug in deciding about its resize; it waits, and is asked about again"] == said
+        assert ["Pod default/bad: a bug in deciding about its resize; it will be decided again later"] == said
         assert ["ResizeDeferred"] == events(node, "uid-bad")
         monkeypatch.undo()
         await until(lambda: has(node, ("900m", "64Mi"), "uid-bad"), 400)
@@ -443,7 +443,7 @@ async def test_where_nothing_can_be_written_down_nothing_is_granted(
             full.setattr(bench.files, "note", note)
             put(node, web(*LARGE, 2))
             await until(lambda: bool(resizing(node)))
-            why = "what is allocated cannot be written down: no space left on device"
+            why = "cannot write the allocation: no space left on device"
             assert [("PodResizePending", "Deferred", why, 2)] == resizing(node)
             assert has_small(node)
         await until(lambda: has(node, LARGE), 400)
@@ -465,7 +465,7 @@ async def test_a_note_that_cannot_be_read_is_said_and_what_the_runtime_tells_is_
     async with bench.api(web(*LARGE, 2, restarts=("cpu",))) as node:
         await until(lambda: has(node, LARGE))
 
-        assert "what it was allocated cannot be read, its spec counts" in caplog.text
+        assert "cannot read its allocation, its spec counts" in caplog.text
         assert (0, HeldResources(100_000, 40_000, 409, 128 << 20)) == (
             bench.container().attempt,
             bench.container().resources,

@@ -79,7 +79,7 @@ async def test_what_the_runtime_keeps_of_a_start_it_gave_up_keeps_no_pod_from_ru
         assert ["main"] == bench.running()
         assert {0, 1} == {one.attempt for one in bench.world.all_containers()}
         assert "Running" == phase(node, "uid-web")
-    assert 1 == sum("keeps what is left of it" in record.getMessage() for record in caplog.records)
+    assert 1 == sum("keeps the rest of it" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.parametrize("reason", ["", "StartError"])
@@ -135,10 +135,10 @@ async def test_the_next_one_that_cannot_be_made_tells_of_itself_alone(
     runtime.kept = frozenset({left})
     async with agent(bench, runtime, WEB) as node:
         await until(lambda: runtime.asked > 2)
-        assert not any("keeps what is left of it" in record.getMessage() for record in caplog.records)
+        assert not any("keeps the rest of it" in record.getMessage() for record in caplog.records)
         bench.problems.odds = Odds(0.002)
         await until(lambda: phase(node, "uid-web") == "Running")
-    assert 1 == sum("keeps what is left of it" in record.getMessage() for record in caplog.records)
+    assert 1 == sum("keeps the rest of it" in record.getMessage() for record in caplog.records)
 
 
 async def test_container_created_before_the_machine_booted_counts_as_a_run(autojump_clock: MockClock) -> None:

@@ -381,7 +381,7 @@ async def test_what_cannot_be_taken_down_is_logged_once_and_again_for_another_re
         PodWorker(pod("web"), Terminated(StopReason.REMOVED), script, BOUNDS, random.Random(1), PodFigures()), 900
     )
 
-    failed = "Pod default/web: what it held cannot be taken down, will try again: "
+    failed = "Pod default/web: cannot take down its volumes or cgroup, will try again: "
     unmount = "FailedUnmount: UnmountVolume.TearDown failed for pod uid-web: "
     assert [
         ("WARNING", f"{failed}{unmount}volume-0"),

@@ -518,7 +518,7 @@ async def test_nobody_has_a_turn_under_a_uid_under_which_another_name_runs(
         workers.earlier.turns.offer()
         await trio.sleep(1)
         assert [] == script.calls
-        assert "what runs under its UID is pod default/web, which has not ended" == workers.earlier.waits_because(shop)
+        assert "the pod under its UID is default/web, which has not ended" == workers.earlier.waits_because(shop)
         assert f"the pod of UID {moved} under its name has not ended" == workers.earlier.waits_because(next_one)
 
         orphans = workers.earlier.orphans_under_uids([shop, A])
@@ -529,7 +529,7 @@ async def test_nobody_has_a_turn_under_a_uid_under_which_another_name_runs(
         workers.earlier.turns.offer()
         await trio.sleep(1)
         assert {"next"} == {uid for _, _, uid in script.calls}, "what runs under the name web has no worker yet"
-        assert "what an earlier agent began under its name has not ended" == workers.earlier.waits_because(A)
+        assert "the pod of an earlier agent under its name has not ended" == workers.earlier.waits_because(A)
         workers.kill_orphan(orphan_pod(moved, "web", "default"))
         workers.sync(shop, create=True)
         assert "its UID is that of pod default/web, which has not ended" == workers.earlier.waits_because(shop)

@@ -143,7 +143,7 @@ async def test_pod_of_another_name_or_of_a_newer_manifest_is_not_adopted(
 
     newer = replace(snapshot(WEB), changed_ns={OWN: BEGUN if name == "web" else CHANGED})
     assert [OWN] == await bench.uids(newer)
-    logged = "its manifest was changed after it had begun" in caplog.text
+    logged = "its manifest was changed after its start" in caplog.text
     assert logged is (name == "web")
 
 

@@ -365,7 +365,7 @@ async def test_a_pod_that_moves_to_another_file_with_its_uid_is_changed_as_far_a
         bench.directory.remove("new.yaml", notify=False)
         bench.directory.write("third.yaml", saying("b", "app:3"))
         assert await bench.snapshots.none_within(50)
-        forbidden = 'Forbidden: the pod "u" runs, and what may not change in it did: spec.hostname'
+        forbidden = 'Forbidden: the pod "u" runs, and fields that must not change did: spec.hostname'
         assert [forbidden] == [fault.problem for fault in bench.source.faults()]
         bench.directory.write("third.yaml", saying("a", "app:3"))
         assert {"one": "app:3"} == await bench.snapshots.next()

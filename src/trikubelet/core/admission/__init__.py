@@ -102,7 +102,7 @@ def admit(
         problem = next(_problems(pod, others, node, facts, given_out), None)
         short = tuple(shortages(pod, others, node, facts, given_out)) if is_critical(pod) else ()
     except ValueError as error:
-        return Rejection(UNEXPECTED, f"Unexpected error while reading what the pod asks for: {error}")
+        return Rejection(UNEXPECTED, f"Unexpected error while reading the pod's requests: {error}")
     if problem is not None:
         return problem
     if not short:

@@ -18,14 +18,14 @@ from trikubelet.core.support.field import Row
 if TYPE_CHECKING:
     from trikubelet.model import k8s
 
-_UNLIMITED: Final = "it is not enforced: what the machine has may be used"
+_UNLIMITED: Final = "it is not enforced: all of the machine's resources may be used"
 _UNCONFINED: Final = "no profile is loaded: the container runs unconfined"
 _SHARED_PORT: Final = "the network is the machine's: the container's own port is to be used"
 _SHARED_ADDRESS: Final = "the network is the machine's: the port is open where the container listens"
 _NO_LABEL: Final = "its processes have the agent's label"
 _MACHINES_NAMES: Final = "names are looked up by the machine's own resolv.conf"
 _NO_SHARE: Final = "it counts when the pod is admitted, and ensures no share of the processors"
-_SHARED_MEMORY: Final = "only root may limit what is in memory: all of the user's tmpfs may be used"
+_SHARED_MEMORY: Final = "only root may limit volumes in memory: all of the user's tmpfs may be used"
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")  # noqa: S104 - for comparing a port's address
 
 

@@ -22,16 +22,16 @@ MEMORY: Final = "memory"
 REQUIRED: Final = ("cpu", "memory", "pids")
 
 _WITHOUT: Final = {
-    "vm.overcommit_memory": "pods are given memory by their limits, not by what the kernel guesses",
+    "vm.overcommit_memory": "pods get memory by their limits, not by the kernel's estimate",
     "vm.panic_on_oom": "a container out of memory would take the machine with it",
     "kernel.panic": "a machine that panicked should come back, and not before its last words are out",
     "kernel.panic_on_oops": "a kernel that is broken would go on",
-    "kernel.keys.root_maxkeys": "a runtime takes a key for each container, and these are all that root may have",
-    "kernel.keys.root_maxbytes": "a runtime takes a key for each container, and this is all the room they may have",
+    "kernel.keys.root_maxkeys": "a runtime needs a key for each container, and this limits root's keys",
+    "kernel.keys.root_maxbytes": "a runtime needs a key for each container, and this limits their total size",
 }
 SYSCTLS: Final[Mapping[str, tuple[int, str]]] = {
     **{name: (wanted, _WITHOUT[name]) for name, wanted in KERNEL_DEFAULTS.items()},
-    "net.ipv4.ip_forward": (1, "pods reach nothing beyond this machine"),
+    "net.ipv4.ip_forward": (1, "pods cannot reach other machines"),
 }
 """The values that a node should have and the effect of others: upstream's, and those that every pod network needs."""
 SYSCTLS_INSIDE: Final = ("vm.panic_on_oom",)
@@ -48,9 +48,9 @@ DISK_BYTES_MIN: Final = 64 * 1024 * 1024
 def judge_backend(backend: str, problem: str) -> Finding:
     """Judge if the compiled module is in use; ``problem``: why not."""
     if backend == "rust":
-        return good(PROGRAM, "its compiled half is in use")
-    remedy = "every look at the runtime costs several times as much: install what was built for this machine"
-    return warning(PROGRAM, f"nothing compiled can be loaded, plain Python does its work ({problem})", remedy)
+        return good(PROGRAM, "its compiled module is in use")
+    remedy = "every relist costs several times as much: install a build for this machine"
+    return warning(PROGRAM, f"the compiled module cannot be loaded, plain Python is used ({problem})", remedy)
 
 
 def judge_cgroups(version: int, controllers: Collection[str], driver: str, *, by_systemd: bool) -> Iterator[Finding]:
@@ -79,7 +79,7 @@ def judge_processes(why_unlimited: str, *, per_container: int, per_user: int) ->
     if per_user:
         found = f"at most {per_user} of this user together; containers have no limit of their own ({why_unlimited})"
         return good(PROCESSES, f"{found}, which an agent that runs as root gives them")
-    found = f"containers have no limit ({why_unlimited}): one that forks without end takes the machine with it"
+    found = f"containers have no limit ({why_unlimited}): a fork bomb exhausts the machine"
     return warning(PROCESSES, found, "let the agent write to the cgroups of the controller pids")
 
 
@@ -116,7 +116,7 @@ def judge_sysctls(values: Mapping[str, int | None]) -> Iterator[Finding]:
 def judge_port(port: int, field: str, *, taken: bool) -> Iterator[Finding]:
     """Judge a port that the agent would listen on."""
     if taken:
-        remedy = f"`ss -ltnp 'sport = :{port}'` says who listens there: end that, or set {field}"
+        remedy = f"`ss -ltnp 'sport = :{port}'` shows the process that listens there: end it, or set {field}"
         yield error(PORT, f"{port} is taken: the agent will not start", remedy)
     else:
         yield good(PORT, f"{port} ({field}) is free")

@@ -51,7 +51,7 @@ def judge_runtime(
     else:
         yield good(RUNTIME, named)
     if info.list_warning:
-        yield warning(RUNTIME, info.list_warning, "remove what has ended from the runtime, or raise its message limit")
+        yield warning(RUNTIME, info.list_warning, "remove ended containers from it, or raise its message limit")
 
 
 def _version(text: str) -> tuple[int, ...]:

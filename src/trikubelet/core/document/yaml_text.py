@@ -208,10 +208,10 @@ class _Reader:
         line = _line(event)
         name = event.anchor
         if name not in self._anchors:
-            raise _Broken(f"the alias *{name} names nothing", place, line, f"write &{name} before what it stands for")
+            raise _Broken(f"the alias *{name} names nothing", place, line, f"write &{name} before the value it names")
         known = self._anchors[name]
         if known is None:
-            raise _Broken(f"the alias *{name} stands inside what it stands for", place, line, "write it out")
+            raise _Broken(f"the alias *{name} is inside the value it names", place, line, "write it out")
         self.aliased += known.read[1]
         if self.aliased.values > ALIASED_NODES_MAX:
             problem = f"aliases bring more than {ALIASED_NODES_MAX} values into this document"
@@ -302,7 +302,7 @@ def _merged_maps(value: object, place: Place, line: int) -> list[dict[str, objec
     several = value if isinstance(value, list) else [value]
     maps = [one for one in several if isinstance(one, dict)]
     if len(maps) != len(several):
-        raise _Broken("<< merges objects, and this is none", place, line, "give it an alias of an object")
+        raise _Broken("<< merges objects, and this is not one", place, line, "give it an alias of an object")
     return maps
 
 

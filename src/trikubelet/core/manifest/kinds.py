@@ -22,7 +22,7 @@ _TEMPLATES: Final[Mapping[str, str]] = {
 """The path of the pod template in each workload."""
 
 _NO_IDENTITY: Final = "remove it: a pod of a manifest has no account in a cluster, and needs none"
-_NO_CLAIMS: Final = "remove it, and mount a hostPath in the pod, or an emptyDir for what may be lost"
+_NO_CLAIMS: Final = "remove it, and mount a hostPath in the pod, or an emptyDir for data that may be lost"
 _NO_ROUTES: Final = "remove it, and run a reverse proxy as a pod with a hostPort"
 _NO_CONTROLLER: Final = "remove it: only a cluster's control plane reads it"
 _ADVICE: Final[Mapping[str, str]] = {
@@ -73,7 +73,7 @@ def unsupported_kind(value: Mapping[str, object], kinds: Sequence[str]) -> tuple
     problem += f"must be {' or '.join(kinds)}"
     if known:
         return problem, _ADVICE[known]
-    return problem, nearest(kind, kinds) or "remove it: only pods can be run from a manifest, and what they read"
+    return problem, nearest(kind, kinds) or "remove it: a manifest can only have pods, ConfigMaps and Secrets"
 
 
 def _as_a_pod(kind: str, value: Mapping[str, object]) -> str:

@@ -42,7 +42,7 @@ def annotation_problems(pod: Pod) -> Problems:
     """Yield the problems of a pod's annotations that have a meaning."""
     held = pod.metadata.annotations
     if CONFIG_MIRROR in held and not pod.spec.node_name:
-        yield invalid(_path(CONFIG_MIRROR), held[CONFIG_MIRROR], "the pod is no mirror: it has no spec.nodeName")
+        yield invalid(_path(CONFIG_MIRROR), held[CONFIG_MIRROR], "the pod is not a mirror pod: it has no spec.nodeName")
     if held.get(_TOLERATIONS) and not _is_json_list(held[_TOLERATIONS]):
         yield invalid(_path(_TOLERATIONS), held[_TOLERATIONS], "must be a list of tolerations in JSON")
     if (cost := held.get(_DELETION_COST)) is not None and not _is_cost(cost):

@@ -85,7 +85,7 @@ def _restarts(path: str, container: Container) -> Problems:
     yield from one_of(f"{path}.restartPolicy", container.restart_policy, RESTART_POLICIES)
     rules = container.restart_policy_rules
     if rules and not container.restart_policy:
-        yield required(f"{path}.restartPolicy", "what happens where no rule applies")
+        yield required(f"{path}.restartPolicy", "the policy for exits that no rule matches")
     if len(rules) > RULES_MAX:
         yield too_many(f"{path}.restartPolicyRules", RULES_MAX)
     for n, rule in enumerate(rules):
