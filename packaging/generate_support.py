@@ -43,10 +43,10 @@ that shows it: on a real runtime (tests/live), or against a simulated world (tes
 sets or reads the field itself; of one that is *shown with its siblings* it does so with others of the same kind, which
 the same code reads and carries out. A pod that uses a field that is *reported as unsupported*, or one that *works with
 limits* beyond them, gets an event `UnsupportedFields` and a line in the log with the field's path; a configuration's
-field is named in a warning at start. What only the embedded runtime does without is reported in the same way, where a
-pod runs on that.
-What is *refused* is refused with the field's path. Static pods may say less than pods of an API server, here as
-upstream: they have no ephemeral containers, service accounts and claims.
+field is named in a warning at start. Fields that only the embedded runtime ignores are reported in the same way, for a
+pod that runs on it.
+A *refused* field is rejected with its path. Static pods may have fewer fields than pods of an API server, here as
+upstream: no ephemeral containers, service accounts and claims.
 
 Made of `src/trikubelet/core/support` by `packaging/generate_support.py`; `make lint` compares. How a field moves from
 one state to another is described in [CONTRIBUTING.md](../CONTRIBUTING.md). `[]` stands for each of a list. Of what
