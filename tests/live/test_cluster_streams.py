@@ -250,7 +250,7 @@ def ends_with_the_agent(agent: ClusterAgent) -> None:
         assert b"on\n" == process.stdout.readline()
         assert 0 == agent.stop()
         said = process.communicate(timeout=60)[1]
-        assert (1, True) == (process.returncode, b"the node's agent is going down" in said), said
+        assert (1, True) == (process.returncode, b"the node's agent is stopping" in said), said
 
 
 # ---- the node itself, by WebSocket ----

@@ -308,7 +308,7 @@ async def test_a_cluster_that_denies_every_request_is_asked_ever_more_rarely_and
     pauses = [after - before for before, after in pairwise(seen.values())]
     assert pauses[:6] == sorted(pauses[:6])
     assert min(pauses[6:]) >= 60
-    assert f"see kubectl describe csr {next(iter(seen))}, mend what was said there" in caplog.text
+    assert f"see kubectl describe csr {next(iter(seen))}, fix the reason" in caplog.text
 
 
 async def test_what_can_be_done_is_told_while_nobody_decides_and_when_time_is_up(

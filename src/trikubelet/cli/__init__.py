@@ -1,7 +1,7 @@
-"""The command line: the agent's clients and the tools that need none, each spoken by a verb.
+"""The command line: clients of the agent and tools that need no agent, a verb for each.
 
-    arguments ─► main ─► verbs, the one table ─► commands/VERB ─► client ─► the local API of an agent that runs
+    arguments ─► main ─► verbs, the one table ─► commands/VERB ─► client ─► the local API of a running agent
                 └ flags and nothing else: the agent            └ one_shot, hollow: agents of their own, in this process
 
-It is another program than the agent, which happens to come in the same file: nothing of ``app`` knows of it.
+It is a separate program that ships in the same file as the agent: ``app`` does not import it.
 """

@@ -1,10 +1,10 @@
-"""The agent's answer to one request, read as it comes: HTTP/1.1 from a server of our own, over a connection for one
+"""Parses the agent's answer to one request as it arrives: HTTP/1.1 from our own server, over a connection for one
 request.
 
-    bytes ─► head ─► a body of so many bytes, of chunks, or to the end of the connection
-                └──► 101: what follows is of another protocol
+    bytes ─► head ─► a body of known length, of chunks, or to the end of the connection
+                └──► 101: the rest belongs to another protocol
 
-Apart from a library because loading h11, which the agent has, takes a tenth of the time of ``get pods``.
+No library is used because loading h11, which the agent has, takes a tenth of the time of ``get pods``.
 """
 
 from __future__ import annotations
@@ -12,39 +12,38 @@ from __future__ import annotations
 from typing import Final
 
 HEAD_BYTES_MAX: Final = 64 * 1024
-"""The longest head, and the longest line between two chunks."""
+"""Bytes of the longest head, and of the longest line between two chunks."""
 _SWITCHED: Final = 101
 _END_OF_HEAD: Final = b"\r\n\r\n"
 
 
 class NotAnAnswer(ValueError):
-    """The bytes that came are no answer; the message says why."""
+    """The bytes are not an HTTP answer; the message has the reason."""
 
 
 class Answer:
-    """Owns how far the answer has been read. ``status`` is 0 until its head has come; ``is_whole``: nothing more
-    belongs to it."""
+    """Owns the parser's state. ``status`` is 0 until the head is complete; ``is_whole``: the answer is complete."""
 
     def __init__(self) -> None:
         self.status = 0
         self.is_whole = False
         self._held = bytearray()
-        self._left: int | None = 0  # of the body, or of the chunk under way; None: all that comes
+        self._left: int | None = 0  # of the body, or of the current chunk; None: until the connection's end
         self._is_chunked = False
 
     @property
     def is_changed(self) -> bool:
-        """True if the protocol changes behind this answer."""
+        """True if the protocol changes after this answer."""
         return self.status == _SWITCHED
 
     @property
     def after(self) -> bytes:
-        """The bytes that came after the answer."""
+        """Return the bytes after the answer."""
         return bytes(self._held)
 
     def feed(self, data: bytes) -> bytes:
-        """The part of the body that the next bytes bring; no bytes are the end of the connection. Raises
-        NotAnAnswer, and EOFError where the answer is not whole then."""
+        """Return the part of the body in the next bytes; no bytes are the end of the connection. Raises NotAnAnswer,
+        and EOFError if the answer is incomplete then."""
         if not data:
             if not self.status or self._left is not None:
                 raise EOFError("the answer ends too soon")
@@ -57,7 +56,7 @@ class Answer:
         return self._chunks() if self._is_chunked else self._take()
 
     def _upto(self, mark: bytes) -> bytes | None:
-        """Take what comes before a mark, which is dropped; None where that has not come yet."""
+        """Take the bytes before a mark, and drop the mark; None if it has not arrived yet."""
         if (at := self._held.find(mark)) < 0:
             if len(self._held) > HEAD_BYTES_MAX:
                 raise NotAnAnswer(f"its head is longer than {HEAD_BYTES_MAX} bytes")
@@ -88,7 +87,7 @@ class Answer:
             self.is_whole = not self._left
 
     def _take(self) -> bytes:
-        """As much of the body, or of the chunk, as has come."""
+        """Take the available bytes of the body, or of the chunk."""
         size = len(self._held) if self._left is None else min(self._left, len(self._held))
         data = bytes(self._held[:size])
         del self._held[:size]

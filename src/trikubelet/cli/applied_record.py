@@ -1,4 +1,4 @@
-"""Which contents ``apply`` wrote into a directory of manifests: a hidden file of hashes next to them.
+"""Records which contents ``apply`` wrote into a directory of manifests: a hidden file of hashes next to them.
 
 It is kept there and not by the agent because ``--to`` needs no agent. Where it is absent or damaged, every manifest
 counts as written by hand, and hand-written files are kept longest.
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 RECORD_NAME: Final = ".trikubelet-applied.json"
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
 HASHES_MAX: Final = COPIES_MAX + 3
-"""Contents of one manifest that are remembered: the present one, the kept ones, and a few that were put aside."""
+"""Contents remembered for one manifest: the present one, the kept ones, and a few from earlier."""
 
 
 class AppliedRecord(msgspec.Struct, frozen=True):
-    """Owns the fact which contents ``apply`` wrote: SHA-256 hashes by the name of the manifest, the newest last."""
+    """Owns the contents that ``apply`` wrote: SHA-256 hashes by the name of the manifest, the newest last."""
 
     files: dict[str, tuple[str, ...]] = {}
 
@@ -34,8 +34,8 @@ class AppliedRecord(msgspec.Struct, frozen=True):
         return _hash(content) in self.files.get(name, ())
 
     def with_applied(self, written: Mapping[str, bytes], names: Collection[str]) -> AppliedRecord:
-        """The record after these were written. ``names``: all names in the directory; a manifest that is not there and
-        has no copy is forgotten."""
+        """Return the record after these were written. ``names``: all names in the directory; manifests without a file
+        or copy are forgotten."""
         alive = {*names, *(copy.manifest for copy in copies_in(names)), *written}
         files = {name: hashes for name, hashes in self.files.items() if name in alive}
         for name, content in written.items():
@@ -45,12 +45,12 @@ class AppliedRecord(msgspec.Struct, frozen=True):
         return AppliedRecord(files)
 
     def encoded(self) -> bytes:
-        """The content of the record's file."""
+        """Return the content of the record's file."""
         return msgspec.json.encode(self)
 
 
 def read_record(directory: Path) -> AppliedRecord:
-    """The record of a directory. An empty one where it cannot be read, because then nothing is known."""
+    """Return the record of a directory; an empty one if it cannot be read."""
     try:
         return msgspec.json.decode(read_plain(directory / RECORD_NAME, RECORD_BYTES_MAX), type=AppliedRecord)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -1,9 +1,9 @@
-"""Files as ``cp`` passes them through a pipe: packed by tar at one end, and unpacked at the other.
+"""Packs and unpacks the files that ``cp`` sends through a pipe, as tar archives.
 
-What comes out of a container is not trusted: nothing is written outside the destination or through a link
-(``cli/destination.py``), and no devices, owners or links that lead out are taken. What is not taken is named, and the
-rest comes all the same: hardly an image is without a link to an absolute path. What is no file here (a device, a pipe)
-keeps its mode.
+Archives from a container are not trusted: nothing is written outside the destination or through a link
+(``cli/destination.py``), and devices, owners and links that lead out are skipped. Skipped members are named, and the
+rest is copied all the same, because nearly every image has a link to an absolute path. A destination that is a device
+or a pipe keeps its mode.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 _BYTES: Final = 32 * 1024
 WARNINGS_MAX: Final = 20
-"""So many of what is not taken are named, and the others counted: an archive may be made of nothing else."""
+"""Skipped members that are named; the others are counted, because an archive may contain nothing else."""
 
 
 def unpack(read_end: int, into: str, name: str, renamed: str) -> bool:
-    """Take what the pipe brings, in which ``name`` is the topmost, into a directory as ``renamed``; whether it brings
-    anything. Raises CommandFailed when it is no archive, or not even its topmost is taken, and OSError."""
+    """Unpack the archive in the pipe, whose topmost member is ``name``, into a directory as ``renamed``. Return true if
+    it has members. Raises CommandFailed if it is not an archive or its topmost member is skipped, and OSError."""
 
     def take(members: Members) -> bool:
         each = iter(members)
@@ -52,8 +52,8 @@ def unpack(read_end: int, into: str, name: str, renamed: str) -> bool:
 
 
 class _Unpacking:
-    """Knows which name in the archive is which here, and how many were not taken. Raises CommandFailed where the
-    operator's names say ``..``."""
+    """Owns the mapping of names in the archive to names here, and the number of skipped members. Raises CommandFailed
+    if the operator's names contain ``..``."""
 
     def __init__(self, destination: Destination, name: str, renamed: str) -> None:
         self._destination = destination
@@ -64,7 +64,7 @@ class _Unpacking:
             raise CommandFailed(f"{name!r} {error}") from error
 
     def take(self, member: Member, content: Iterable[bytes]) -> None:
-        """Take one member, or say why not. Raises CommandFailed where that is the topmost, and OSError."""
+        """Write one member, or print why it is skipped. Raises CommandFailed if that is the topmost, and OSError."""
         below: list[str] | None = None
         try:
             below = self._below(member.name)
@@ -79,12 +79,12 @@ class _Unpacking:
                 print(f"warning: {why}", file=sys.stderr, flush=True)
 
     def count_the_rest(self) -> None:
-        """Say how many there were beside those that were named."""
+        """Print the number of skipped members that were not named."""
         if (more := self._not_taken - WARNINGS_MAX) > 0:
             print(f"warning: not taken from the container: {more} more", file=sys.stderr, flush=True)
 
     def _below(self, name: str) -> list[str]:
-        """What stands behind the topmost in a name of the archive's. Raises NotTaken."""
+        """Return the parts of a member's name below the topmost. Raises NotTaken."""
         parts, top = _parts(name), len(self._top)
         if parts[:top] != self._top:
             raise NotTaken("is outside the destination")
@@ -98,7 +98,8 @@ class _Unpacking:
                     self._destination.make_directory(parts)
                 case Kind.FILE:
                     self._destination.write(parts, content, _mode(member.mode), member.mtime)
-                case Kind.LINK if not below:  # there is nothing in it to copy, and the next copy would meet it
+                # an empty link target cannot be copied, and the next copy would write through the link
+                case Kind.LINK if not below:
                     raise NotTaken(f"is a link to {shortened(member.link)!r}; copy that")
                 case Kind.LINK if not _stays(member.link, len(below) - 1):
                     raise NotTaken(f"is a link to {shortened(member.link)!r}, which may be outside the destination")
@@ -111,11 +112,11 @@ class _Unpacking:
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
-            raise NotTaken("has a longer name, or leads to a longer one, than can be had here") from error
+            raise NotTaken("has a name or target that is too long here") from error
 
 
 def _parts(name: str) -> list[str]:
-    """The names in a path. Raises NotTaken where it goes up: tar writes no such."""
+    """Return the names in a path. Raises NotTaken if it goes up, which tar never writes."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise NotTaken("is outside the destination")
@@ -123,9 +124,9 @@ def _parts(name: str) -> list[str]:
 
 
 def _stays(target: str, depth: int) -> bool:
-    """Whether a link, so many directories below the topmost, leads to something in that. It may go up before it goes
-    down, no further than there are directories, and never again: a name may be another link, and up from where that
-    leads is anywhere. If all links are so, no chain of them leads out."""
+    """True if a link that many directories below the topmost leads to something in that. It may go up before it goes
+    down, no further than there are directories, and never again: a name may be another link, and up from its target is
+    anywhere. If all links are so, no chain of them leads out."""
     if not target or target.startswith("/"):
         return False
     parts = [part for part in target.split("/") if part not in ("", ".")]
@@ -134,19 +135,22 @@ def _stays(target: str, depth: int) -> bool:
 
 
 def _mode(mode: int) -> int:
-    """Of a file here: ours to read and write, others' at most to read, and to be run by those who ran it there."""
+    """Return the mode of a copied file: the owner may read and write, others at most read, and the executable bits
+    stay."""
     return (mode & (0o755 if mode & 0o100 else 0o644)) | 0o600
 
 
 def pour(read_end: int, path: str | int) -> bool:
-    """Write the file that the pipe brings to a device or a pipe, which stays as it is otherwise, or to a descriptor,
-    which stays open; whether it brings one. Raises CommandFailed when it is no archive or no file, and OSError."""
+    """Write the file in the pipe to a device or a pipe, which is not replaced, or to a descriptor, which stays open.
+    Return true if there is one. Raises CommandFailed if it is not an archive or not a file, and OSError."""
 
     def take(members: Members) -> bool:
         if (member := next(iter(members), None)) is None:
             return False
         if member.kind is not Kind.FILE:
-            raise CommandFailed(f"{in_a_cell(shortened(member.name))} is no file, and {_shown(path)} no directory")
+            raise CommandFailed(
+                f"{in_a_cell(shortened(member.name))} is not a file, and {_shown(path)} not a directory"
+            )
         with open(path, "wb", buffering=0, closefd=isinstance(path, str)) as there:
             for part in members.content():
                 write_all(there.fileno(), part)
@@ -160,13 +164,13 @@ def _shown(path: str | int) -> str:
 
 
 def write_all(descriptor: int, said: bytes) -> None:
-    """Write all of it, also where that is taken piece by piece. Raises OSError."""
+    """Write all of the bytes, also in several parts. Raises OSError."""
     while said:
         said = said[os.write(descriptor, said) :]
 
 
 def is_special(path: str) -> bool:
-    """Whether there is something that is neither a file nor a directory."""
+    """True if the path exists and is neither a file nor a directory."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -179,16 +183,16 @@ def _read(read_end: int, take: Callable[[Members], bool]) -> bool:
         try:
             return take(Members(stream))
         except NoArchive as error:
-            raise CommandFailed(f"what the container sends is no tar archive: {error}") from error
+            raise CommandFailed(f"the container did not send a tar archive: {error}") from error
         finally:
-            while stream.read(_BYTES):  # so that whoever writes comes to his end
+            while stream.read(_BYTES):  # so that the writer does not block
                 pass
 
 
 def pack(write_end: int, path: str, name: str) -> None:
-    """Put a file or a directory into the pipe, called ``name``. Raises OSError."""
+    """Write a file or a directory to the pipe, under the name ``name``. Raises OSError."""
     try:
         with open(write_end, "wb") as stream, tarfile.open(fileobj=stream, mode="w|", dereference=False) as archive:
             archive.add(path, name)
-    except BrokenPipeError:  # tar has gone, and says why on its standard error
+    except BrokenPipeError:  # tar has gone, and reports why on its standard error
         sys.stderr.flush()

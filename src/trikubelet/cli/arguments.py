@@ -1,4 +1,4 @@
-"""How the arguments of a verb are read: argparse, with the error texts of kubectl, and help that ends with examples."""
+"""Parses the arguments of a verb: argparse, with the error texts of kubectl, and help that ends with examples."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ DASH_HINT: Final = " (a value that begins with a dash is written --flag=-x)"
 
 
 class Parser(argparse.ArgumentParser):
-    """The arguments of one verb. ``examples`` are pairs of what a command does and the command; ``usage`` is what
-    follows ``trikubelet`` where argparse cannot tell it; ``notes`` are printed below the flags. Raises Misunderstood,
-    and OSError where help cannot be written."""
+    """Parses the arguments of one verb. ``examples`` are pairs of a description and a command; ``usage`` follows
+    ``trikubelet`` in the usage line where argparse cannot format it; ``notes`` are printed below the flags. Raises
+    Misunderstood, and OSError if help cannot be written."""
 
     def __init__(
         self, verb: str, description: str, examples: Sequence[tuple[str, str]], *, usage: str = "", notes: str = ""
@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         raise Misunderstood(f"{said_plainly(message, self._flags())}; `{self.prog} --help` lists the flags")
 
     def _get_formatter(self) -> argparse.HelpFormatter:
-        """See ``argparse``, which would ask for the terminal's width whenever an argument is added."""
+        """See ``argparse``, which would query the terminal's width whenever an argument is added."""
         return argparse.HelpFormatter(self.prog, width=self._width)
 
     def _flags(self) -> list[str]:
@@ -53,7 +53,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_intermixed_args(
         self, args: Iterable[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """See ``argparse``, which would format the usage line each time, in case of an error: that takes longer than
+        """See ``argparse``, which would format the usage line each time, in case of an error. That takes longer than
         all the rest, and no error here has one."""
         self.usage = self.usage or self.prog
         try:
@@ -75,13 +75,13 @@ class Parser(argparse.ArgumentParser):
         return "".join(parts)
 
     def print_help(self, file: object = None) -> None:
-        """See ``argparse``, which passes over an OSError. ``file`` is never given."""
+        """See ``argparse``, which ignores an OSError. ``file`` is never given."""
         assert file is None
         print(self.format_help(), end="")
 
 
 def said_plainly(message: str, flags: Sequence[str]) -> str:
-    """An error of argparse's in the words that users know from kubectl. ``flags``: the long ones there are."""
+    """Return an error of argparse in kubectl's words. ``flags``: the known long ones."""
     if found := re.match(r"unrecognized arguments: (.+)", message, re.DOTALL):
         word = found[1].split(" ")[0]
         if not word.startswith("-"):
@@ -107,7 +107,7 @@ def said_plainly(message: str, flags: Sequence[str]) -> str:
 
 
 def valid(read: Callable[[str], T]) -> Callable[[str], T]:
-    """A reader for argparse, which shows the message of no other error than its own."""
+    """Return a reader for argparse that shows the reader's own error message, which argparse would hide."""
 
     def reading(said: str) -> T:
         try:
@@ -126,7 +126,7 @@ class Later:
         self._name = name
 
     def reader(self) -> Callable[[str], Any]:
-        """The function that reads. Raises ImportError and AttributeError."""
+        """Return the function that reads. Raises ImportError and AttributeError."""
         read: Callable[[str], Any] = getattr(import_module(f"trikubelet.{self._module}"), self._name)
         return read
 
@@ -135,7 +135,7 @@ class Later:
 
 
 def count(most: int, least: int = 0) -> Callable[[str], float]:
-    """A reader of whole numbers."""
+    """Return a reader of whole numbers."""
 
     def read(said: str) -> int:
         if not (said.isascii() and said.isdecimal() and least <= int(said) <= most):
@@ -152,10 +152,10 @@ def _read_timeout(said: str) -> float:
 
 
 valid_timeout: Final = valid(_read_timeout)
-"""A reader of how long to wait, in seconds. A negative duration is no limit."""
+"""Reads a timeout in seconds. A negative duration is no limit."""
 
 valid_span: Final = Later("model.duration", "parse_span")
-"""A reader of a duration in seconds, not negative."""
+"""Reads a duration in seconds, not negative."""
 
 valid_selector: Final = Later("core.selectors", "parse_selector")
-"""A reader of label selectors."""
+"""Reads a label selector."""

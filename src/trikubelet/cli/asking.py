@@ -1,4 +1,4 @@
-"""What every verb that asks the agent shares: the options that find it, and its answers as typed records."""
+"""Shared by all clients of the agent: the options that find it, and its answers as typed records."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from trikubelet.app.settings import Settings
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
-"""The annotation by which a pod says which container is meant when nobody says."""
+"""The annotation with which a pod names its default container."""
 
 
 class Items(msgspec.Struct, frozen=True):
-    """A list as the API has it, of pods."""
+    """A list of pods, as the API has it."""
 
     items: tuple[Pod, ...]
 
@@ -56,13 +56,13 @@ class NodeItems(msgspec.Struct, frozen=True):
 
 
 class Images(msgspec.Struct, frozen=True):
-    """What ``/images`` answers."""
+    """The answer of ``/images``."""
 
     images: tuple[ImageNote, ...]
 
 
 class Restarting(msgspec.Struct, frozen=True):
-    """What ``/restart`` answers."""
+    """The answer of ``/restart``."""
 
     runs: dict[str, str]
 
@@ -75,7 +75,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Faults(msgspec.Struct, frozen=True):
-    """What ``/faults`` answers."""
+    """The answer of ``/faults``."""
 
     faults: tuple[ManifestFault, ...]
 
@@ -87,22 +87,22 @@ class Manifests(msgspec.Struct, frozen=True):
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What ``/work`` answers."""
+    """The answer of ``/work``."""
 
     pods: tuple[PodWork, ...]
 
 
 def settings_of(flags: Sequence[str], root_dir: str | None = None) -> Settings:
-    """What an agent with these flags would have, and with ``root_dir``, which a verb's own option may have said. Raises
-    CommandFailed with every fault of flags and files, which is Misunderstood where one is of the flags."""
-    # Only here: whoever asks an agent does not wait for what an agent needs.
+    """Return the settings of an agent with these flags and ``root_dir``, the value of the verb's own option. Raises
+    CommandFailed with every fault of flags and files, or Misunderstood if one of them is in the flags."""
+    # Imported here because clients do not need the agent's modules.
     from trikubelet.app.flags import parse_agent_flags  # noqa: PLC0415
     from trikubelet.app.settings import Surroundings, load_settings  # noqa: PLC0415
 
     read = parse_agent_flags(flags)
     if root_dir:
         if read.root_dir and os.path.realpath(read.root_dir) != os.path.realpath(root_dir):
-            raise Misunderstood(f"--root-dir={root_dir} stands before --, and --root-dir={read.root_dir} behind it")
+            raise Misunderstood(f"--root-dir={root_dir} is given before --, and --root-dir={read.root_dir} after it")
         read = replace(read, root_dir=root_dir)
     try:
         return load_settings(read, Surroundings(os.geteuid(), os.environ, socket.gethostname()))
@@ -111,46 +111,46 @@ def settings_of(flags: Sequence[str], root_dir: str | None = None) -> Settings:
 
 
 def agent_of(args: argparse.Namespace) -> AgentClient:
-    """A client of the agent that the options find. Raises CommandFailed."""
+    """Return a client of the agent that the options find. Raises CommandFailed."""
     return AgentClient(socket_path(args), None if args.socket else places_of(args).root_dir)
 
 
 def socket_path(args: argparse.Namespace) -> str:
-    """Where the agent is to be asked. Raises CommandFailed."""
+    """Return the path of the agent's socket. Raises CommandFailed."""
     return str(args.socket or places_of(args).run_dir / SOCKET_NAME)
 
 
 def places_of(args: argparse.Namespace) -> Places:
-    """Those of the agent that is meant: where an agent of this user, given the same root directory, listens, or did, or
-    would. Raises CommandFailed."""
+    """Return the places of the agent that the options find: one of this user, with the given root directory, that
+    listens, has ended, or would start there. Raises CommandFailed."""
     try:
         places = [places_for(os.geteuid(), os.environ, args.root_dir or "", inside=one) for one in (False, True)]
     except StartFailed as error:
         raise CommandFailed(str(error)) from error
-    # os.path.exists is false of what this user may not see; connecting will say so.
+    # os.path.exists is false for paths that this user may not see; connecting will report that.
     listening = (place for place in places if os.path.exists(place.run_dir / SOCKET_NAME))
-    left = (place for place in places if os.path.exists(place.root_dir / RUNTIME_RECORD))  # by one that has ended
+    left = (place for place in places if os.path.exists(place.root_dir / RUNTIME_RECORD))  # of an agent that has ended
     return next(itertools.chain(listening, left, places))
 
 
 def now_ns() -> int:
-    """Now, in nanoseconds since the epoch: a command is a process of its own, and ages are by its clock."""
+    """Return the time in nanoseconds since the epoch, by this process's own clock."""
     return time.time_ns()
 
 
 async def pods(agent: AgentClient) -> list[Pod]:
-    """Every pod of the node, in order."""
+    """Return every pod of the node, in order."""
     return in_order(decode(await agent.get("/pods"), Items).items)
 
 
 async def events(agent: AgentClient) -> list[Event]:
-    """The node's events, last seen longest ago first."""
+    """Return the node's events, least recently seen first."""
     found = decode(await agent.get("/events"), EventItems).items
     return sorted(found, key=lambda event: event.last_timestamp)
 
 
 async def pod_named(agent: AgentClient, namespace: str, name: str) -> Pod:
-    """The pod of that name. Raises CommandFailed when there is none, with what there is instead."""
+    """Return the pod of that name. Raises CommandFailed with the nearest names if there is none."""
     known = await pods(agent)
     for pod in known:
         if (pod.metadata.namespace, pod.metadata.name) == (namespace, name):
@@ -160,7 +160,7 @@ async def pod_named(agent: AgentClient, namespace: str, name: str) -> Pod:
 
 @asynccontextmanager
 async def pod_changes(agent: AgentClient) -> AsyncGenerator[AsyncIterator[Change], None]:
-    """The pods there are, each as ADDED, and then every change, for as long as the block lasts."""
+    """Yield the existing pods, each as ADDED, and then every change, for as long as the block lasts."""
 
     async def changes(parts: AsyncIterator[bytes]) -> AsyncGenerator[Change, None]:
         torn = b""
@@ -174,27 +174,27 @@ async def pod_changes(agent: AgentClient) -> AsyncGenerator[AsyncIterator[Change
 
 
 async def nodes(agent: AgentClient) -> tuple[Node, ...]:
-    """This node, as the API has it."""
+    """Return this node, as the API has it."""
     return decode(await agent.get("/nodes"), NodeItems).items
 
 
 async def images(agent: AgentClient) -> tuple[ImageNote, ...]:
-    """The images the runtime has."""
+    """Return the runtime's images."""
     return decode(await agent.get("/images"), Images).images
 
 
 async def used(agent: AgentClient) -> Summary:
-    """What node, pods and containers use of processors and memory."""
+    """Return the CPU and memory that node, pods and containers use."""
     return decode(await agent.get("/stats/summary", {"only_cpu_and_memory": "true"}), Summary)
 
 
 async def configuration(agent: AgentClient) -> ConfigNote:
-    """What the agent runs with."""
+    """Return the agent's configuration."""
     return decode(await agent.get("/config"), ConfigNote)
 
 
 async def kubeconfig(agent: AgentClient) -> bytes:
-    """How kubectl asks the node."""
+    """Return a kubeconfig for this node."""
     return await agent.get("/kubeconfig")
 
 
@@ -206,7 +206,7 @@ async def restart(agent: AgentClient, namespace: str, name: str, container: str)
 
 
 async def faults(agent: AgentClient) -> tuple[ManifestFault, ...]:
-    """What is wrong with the manifests."""
+    """Return the faults of the manifests."""
     return decode(await agent.get("/faults"), Faults).faults
 
 
@@ -216,12 +216,12 @@ async def manifests(agent: AgentClient) -> tuple[ManifestNote, ...]:
 
 
 async def node(agent: AgentClient) -> NodeNote:
-    """How the node itself is."""
+    """Return the node's name and problems."""
     return decode(await agent.get("/node"), NodeNote)
 
 
 async def work(agent: AgentClient) -> dict[str, PodWork]:
-    """What the agent is doing, by the pod's UID."""
+    """Return the agent's work, by the pod's UID."""
     return {one.uid: one for one in decode(await agent.get("/work"), Work).pods}
 
 
@@ -229,20 +229,20 @@ T = TypeVar("T")
 
 
 def decode(body: bytes, kind: type[T]) -> T:
-    """The answer as that kind of record. Raises CommandFailed."""
+    """Decode the answer as that record. Raises CommandFailed."""
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
-        raise CommandFailed(f"the agent's answer is not understood: {error}; is it of another version?") from error
+        raise CommandFailed(f"cannot decode the agent's answer: {error} (is it of another version?)") from error
 
 
 def not_found(name: str, namespace: str, known: Iterable[Pod]) -> CommandFailed:
-    """What to say of a pod that is not there: what is there instead, if it is near."""
+    """Return the error for a missing pod, with the nearest existing one."""
     known = list(known)
     elsewhere = [pod.metadata.namespace for pod in known if pod.metadata.name == name]
     elsewhere = [other for other in elsewhere if other != namespace]
     here = [pod.metadata.name for pod in known if pod.metadata.namespace == namespace]
-    # Whoever wrote the manifest knows the pod without the node's name behind it.
+    # The author of the manifest knows the pod without the node's name at its end.
     longer = [other for other in here if other.startswith(f"{name}-")]
     if elsewhere:
         hint = f"there is one in namespace {elsewhere[0]}: use -n {elsewhere[0]}"
@@ -252,7 +252,7 @@ def not_found(name: str, namespace: str, known: Iterable[Pod]) -> CommandFailed:
 
 
 def nothing_found(namespace: str = "", elsewhere: str = "") -> str:
-    """kubectl's message that there is nothing, in a namespace or in any; ``elsewhere``: how much is in others."""
+    """Return kubectl's message about an empty list, in a namespace or in all; ``elsewhere``: the number in others."""
     if not namespace:
         return "No resources found"
     hint = f" ({elsewhere} in others: use -A)" if elsewhere else ""
@@ -260,12 +260,12 @@ def nothing_found(namespace: str = "", elsewhere: str = "") -> str:
 
 
 def counted(number: int, kind: str) -> str:
-    """``2 pods``, ``1 pod``; empty for none."""
+    """Return ``2 pods`` or ``1 pod``; empty for none."""
     return f"{number} {kind}{'' if number == 1 else 's'}" if number else ""
 
 
 async def with_faults(agent: AgentClient, error: CommandFailed) -> CommandFailed:
-    """The same of a pod that is not there, with the faults of manifests: it may be in one of those."""
+    """Return the error about a missing pod with the faults of manifests, because it may be in one of those."""
     found = [in_a_cell(str(fault)) for fault in await faults(agent)]
     if not found:
         return error
@@ -273,9 +273,8 @@ async def with_faults(agent: AgentClient, error: CommandFailed) -> CommandFailed
 
 
 def default_container(pod: Pod, *, quiet: bool = False) -> str:
-    """The container that is meant when none is named: the one the pod's annotation names, else the first. The latter is
-    printed on standard error, in kubectl's words, where there are others, unless it is to be ``quiet``. Raises
-    CommandFailed."""
+    """Return the default container: the one in the pod's annotation, else the first. In the latter case, its name is
+    printed on standard error, in kubectl's words, if there are others and it is not ``quiet``. Raises CommandFailed."""
     names = [container.name for container in pod.spec.containers]
     wanted = pod.metadata.annotations.get(DEFAULT_CONTAINER, "")
     if not names:
@@ -289,11 +288,11 @@ def default_container(pod: Pod, *, quiet: bool = False) -> str:
 
 
 def bare_name(word: str) -> str:
-    """A pod's name out of ``NAME`` or ``pod/NAME``."""
+    """Return the pod's name in ``NAME`` or ``pod/NAME``."""
     kind, slash, name = word.partition("/")
     return name if slash and kind in POD_KIND_NAMES else word
 
 
 def pod_names(words: Sequence[str]) -> list[str]:
-    """The names of pods out of ``NAME…``, ``pod NAME…`` or ``pod/NAME…``."""
+    """Return the pods' names in ``NAME…``, ``pod NAME…`` or ``pod/NAME…``."""
     return [bare_name(word) for word in (words[1:] if words and words[0] in POD_KIND_NAMES else words)]

@@ -1,8 +1,8 @@
-"""Questions to the agent that wait for nothing else, carried out without an event loop.
+"""Runs coroutines with requests to the agent without an event loop.
 
-Loading Trio takes longer than most commands do. What asks the agent is written once, in coroutines, and waits by this
-module and by ``cli.connection``: in Trio where that runs, and else by blocking the process, which then has nothing else
-to do. Ctrl-C raises KeyboardInterrupt wherever the command is. A command that does several things at once is run by
+Loading Trio takes longer than most commands do. Requests to the agent are written once, as coroutines. They wait by
+this module and by ``cli.connection``: in Trio if it runs, and otherwise by blocking the process, which then has nothing
+else to do. Ctrl-C raises KeyboardInterrupt wherever the command is. A command with concurrent tasks is run by
 ``cli.interruptible``.
 """
 
@@ -20,7 +20,7 @@ Ts = TypeVarTuple("Ts")
 
 
 def run(work: Callable[[*Ts], Coroutine[object, object, T]], *arguments: *Ts) -> T:
-    """Carry it out; what it returns. Raises what it raises."""
+    """Run the coroutine and return its result. Raises its errors."""
     coroutine = work(*arguments)
     try:
         coroutine.send(None)
@@ -33,7 +33,7 @@ def run(work: Callable[[*Ts], Coroutine[object, object, T]], *arguments: *Ts) ->
 
 
 def is_in_trio() -> bool:
-    """Whether the caller is a task of Trio's."""
+    """True if the caller is a task of Trio."""
     if "trio" not in sys.modules:
         return False
     import trio  # noqa: PLC0415 - it is loaded
@@ -42,8 +42,8 @@ def is_in_trio() -> bool:
 
 
 class Looks:
-    """Owns when a command that waits for something looks again: at once, then with each period, and for the last time
-    when its time is over. ``async for`` gives their numbers, from 0, and ends then."""
+    """Owns the times at which a waiting command polls: at once, after each period, and a last time at its deadline.
+    ``async for`` yields their numbers, from 0, and ends then."""
 
     def __init__(self, period_seconds: float, seconds_max: float) -> None:
         self._period_seconds = period_seconds
@@ -63,7 +63,7 @@ class Looks:
 
 
 async def pause(seconds: float) -> None:
-    """Wait for so long."""
+    """Wait for that long."""
     if is_in_trio():
         import trio  # noqa: PLC0415 - it is loaded
 

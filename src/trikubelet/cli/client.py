@@ -1,8 +1,8 @@
-"""The commands' side of the local API: one request over the agent's Unix socket, whole or as a stream.
+"""The client of the local API: one request over the agent's Unix socket, whole or as a stream.
 
-A person reads every error here at a terminal, so each says what to do: no agent is there, the one that is does not
-answer, the socket is another user's, or what the agent itself objected to. Small on purpose: ``get pods`` should not
-wait for an HTTP library or an event loop to load.
+Each error is shown to a person at a terminal, so it names a remedy: no agent runs, the agent does not answer, the
+socket belongs to another user, or the agent's own error. It is small on purpose: ``get pods`` must not wait for an HTTP
+library or an event loop to load.
 """
 
 from __future__ import annotations
@@ -26,28 +26,27 @@ if TYPE_CHECKING:
 _RECEIVE_BYTES = 64 * 1024
 _HOST = "trikubelet"
 ANSWER_SECONDS_MAX = 10.0
-"""Between asking for what the agent knows and the beginning of its answer, and between the parts of one that is not a
-stream."""
+"""Seconds until the answer begins, and between two parts of an answer that is not a stream."""
 FETCHED_SECONDS_MAX = 30.0
-"""The same where the agent asks the runtime or a disk first, with deadlines of its own."""
+"""The same for answers that the agent first reads from the runtime or a disk, with deadlines of its own."""
 _FETCHED = ("/doctor", "/images", "/logs/", "/nodes", "/stats/")
 BODY_BYTES_MAX = 256 * 1024 * 1024
 
 
 class NoAgent(CommandFailed):
-    """Nobody answers at the socket."""
+    """No agent answers at the socket."""
 
 
 class AgentSilent(CommandFailed):
-    """The agent is there and does not answer."""
+    """An agent listens and does not answer."""
 
 
 class NotAllowed(CommandFailed):
-    """The socket is another user's."""
+    """The socket belongs to another user."""
 
 
 class AgentObjects(CommandFailed):
-    """The agent answered with an error; the message is its own. ``status`` is HTTP's."""
+    """The agent answered with an error; the message is the agent's. ``status`` is HTTP's."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -55,19 +54,19 @@ class AgentObjects(CommandFailed):
 
 
 class AgentClient:
-    """The agent behind one socket. Owns nothing: each request is a connection of its own. ``root_dir``: the agent's,
-    where it is known; what was last started there is named where no agent answers."""
+    """The agent behind one socket. Owns nothing: each request has a connection of its own. ``root_dir``: the agent's,
+    if known; an error about a missing agent names the last one started there."""
 
     def __init__(self, socket_path: str, root_dir: Path | None = None) -> None:
         self.socket_path = socket_path
         self._root_dir = root_dir
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        """The whole answer at ``path``. Raises NoAgent, AgentSilent, NotAllowed or AgentObjects."""
+        """Return the whole answer at ``path``. Raises NoAgent, AgentSilent, NotAllowed or AgentObjects."""
         return await self._whole(path, query, "GET")
 
     async def post(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        """Have something changed; the whole answer. Raises as ``get`` does."""
+        """Send a change and return the whole answer. Raises like ``get``."""
         return await self._whole(path, query, "POST")
 
     async def _whole(self, path: str, query: Mapping[str, str] | None, method: str) -> bytes:
@@ -86,7 +85,7 @@ class AgentClient:
     async def stream(
         self, path: str, query: Mapping[str, str] | None = None, method: str = "GET"
     ) -> AsyncGenerator[_Wire, None]:
-        """The answer at ``path`` as it comes, for as long as the block lasts. Raises as ``get`` does."""
+        """Yield the answer at ``path`` as it arrives, for as long as the block lasts. Raises like ``get``."""
         seconds_max = FETCHED_SECONDS_MAX if path.startswith(_FETCHED) else ANSWER_SECONDS_MAX
         async with self._asked(method, _target(path, query), (("connection", "close"),), seconds_max) as wire:
             yield wire
@@ -95,9 +94,9 @@ class AgentClient:
     async def upgraded(
         self, path: str, query: Sequence[tuple[str, str]], protocol: str
     ) -> AsyncGenerator[Stream, None]:
-        """A conversation in SPDY/3.1, with a protocol within it, for as long as the block lasts. Raises as ``get``
-        does."""
-        from trikubelet.core.remote_command import spdy_headers  # noqa: PLC0415 - few commands talk
+        """Yield a SPDY/3.1 connection, with a protocol within it, for as long as the block lasts. Raises like
+        ``get``."""
+        from trikubelet.core.remote_command import spdy_headers  # noqa: PLC0415 - few commands stream
 
         headers = spdy_headers(protocol)
         async with self._asked("POST", _target(path, query), headers, FETCHED_SECONDS_MAX) as wire:
@@ -107,7 +106,7 @@ class AgentClient:
     async def _asked(
         self, method: str, target: str, headers: Iterable[tuple[str, str]], seconds_max: float
     ) -> AsyncGenerator[_Wire, None]:
-        """The answer to a request, of which the head has come and is no error, for as long as the block lasts."""
+        """Yield the answer to a request after its head has arrived without an error, for as long as the block lasts."""
         async with self._connected() as connection:
             wire = _Wire(connection, self.socket_path, seconds_max)
             with wire.soon_enough():
@@ -126,7 +125,7 @@ class AgentClient:
             connection = await connect(self.socket_path)
         except PermissionError as error:
             raise NotAllowed(self._who_may()) from error
-        except BlockingIOError as error:  # it listens, or there would be no queue
+        except BlockingIOError as error:  # its queue is full, so it listens
             raise AgentSilent(_silent(f"the agent at {self.socket_path}", error.strerror or str(error))) from error
         except OSError as error:
             raise self._no_agent() from error
@@ -136,7 +135,7 @@ class AgentClient:
             await connection.aclose()
 
     def _no_agent(self) -> NoAgent:
-        """What to report where no agent answers."""
+        """Return the error for a missing agent."""
         return NoAgent(f"no trikubelet answers at {self.socket_path}: is the agent running? ({self._remedy()})")
 
     def _remedy(self) -> str:
@@ -146,11 +145,11 @@ class AgentClient:
         elsewhere = "name another agent's with --root-dir or --socket"
         if (start := last_start(root_dir)) is not None:
             return f"{start.advice}; or {elsewhere}"
-        roots = "" if os.geteuid() == 0 else "; use sudo to ask root's agent"
+        roots = "" if os.geteuid() == 0 else "; use sudo to reach root's agent"
         return f"`trikubelet help agent` lists the flags to start one with{roots}; or {elsewhere}"
 
     def _who_may(self) -> str:
-        import pwd  # noqa: PLC0415 - only of a socket that may not be opened
+        import pwd  # noqa: PLC0415 - only for a socket that may not be opened
 
         try:
             uid = os.stat(self.socket_path).st_uid
@@ -158,21 +157,21 @@ class AgentClient:
         except (OSError, KeyError):
             owner = "root"
         remedy = "use sudo" if owner == "root" else f"run this as {owner}"
-        return f"only {owner} may ask the trikubelet at {self.socket_path}: {remedy}"
+        return f"only {owner} may connect to the trikubelet at {self.socket_path}: {remedy}"
 
 
 def _target(path: str, query: Mapping[str, str] | Sequence[tuple[str, str]] | None) -> str:
-    """What is asked for, as HTTP writes it. Raises Misunderstood."""
+    """Return the request's target, as HTTP writes it. Raises Misunderstood."""
     try:
         return quote(path) + (f"?{urlencode(query)}" if query else "")
-    except UnicodeEncodeError as error:  # Python has bytes of the command line that are no UTF-8 as lone surrogates
-        raise Misunderstood(f"{os.fsencode(error.object)!r} is not UTF-8: the agent cannot be asked with it") from error
+    except UnicodeEncodeError as error:  # Python has bytes of the command line that are not UTF-8 as lone surrogates
+        raise Misunderstood(f"{os.fsencode(error.object)!r} is not UTF-8, so it cannot be sent to the agent") from error
 
 
 @contextmanager
 def in_time(connection: Connection, socket_path: str, seconds_max: float) -> Iterator[None]:
-    """A deadline for an agent that took the connection and says nothing. The kernel takes it for one that is stopped,
-    too. Raises AgentSilent."""
+    """Set a deadline for an agent that accepted the connection and sends nothing; the kernel accepts connections for a
+    stopped process, too. Raises AgentSilent."""
     try:
         with connection.within(seconds_max):
             yield
@@ -187,7 +186,7 @@ def _silent(agent: str, how: str) -> str:
 
 
 class _Wire:
-    """One request and its answer. Iterating gives the parts of the body."""
+    """One request and its answer. Iterating yields the parts of the body."""
 
     def __init__(self, connection: Connection, socket_path: str, seconds_max: float) -> None:
         self._connection = connection
@@ -197,12 +196,12 @@ class _Wire:
         self._part = b""
 
     def soon_enough(self) -> AbstractContextManager[None]:
-        """A deadline for what is awaited in the block. Raises AgentSilent."""
+        """Return the deadline for waits in the block. Raises AgentSilent."""
         return in_time(self._connection, self._path, self._seconds_max)
 
     async def ask(self, method: str, target: str, headers: Iterable[tuple[str, str]]) -> int:
-        """Send the request and wait for the head of the answer; its status. Raises ConnectionError where it cannot be
-        sent."""
+        """Send the request, wait for the head of the answer and return its status. Raises ConnectionError if it cannot
+        be sent."""
         lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in (("host", _HOST), *headers))]
         await self._connection.send_all("".join(f"{line}\r\n" for line in (*lines, "")).encode())
         while not self._answer.status:
@@ -210,9 +209,9 @@ class _Wire:
         return self._answer.status
 
     def changed(self) -> Stream:
-        """The connection from where the agent changed the protocol. Raises NoAgent where it did not."""
+        """Return the connection after the agent changed the protocol. Raises NoAgent if it did not."""
         if not self._answer.is_changed:
-            raise NoAgent(f"what answers at {self._path} is no trikubelet: it does not change the protocol")
+            raise NoAgent(f"the process at {self._path} is not trikubelet: it does not change the protocol")
         return ReadEarly(self._connection, self._answer.after)
 
     def __aiter__(self) -> _Wire:
@@ -230,6 +229,6 @@ class _Wire:
         try:
             return self._answer.feed(await self._connection.receive_some(_RECEIVE_BYTES))
         except NotAnAnswer as error:
-            raise NoAgent(f"what answers at {self._path} is no trikubelet: {error}") from error
+            raise NoAgent(f"the process at {self._path} is not trikubelet: {error}") from error
         except (EOFError, ConnectionError) as error:
-            raise NoAgent(f"the trikubelet at {self._path} went away in the middle of its answer") from error
+            raise NoAgent(f"the trikubelet at {self._path} broke off in the middle of its answer") from error

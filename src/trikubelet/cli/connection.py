@@ -1,4 +1,4 @@
-"""A connection to the agent's socket: in Trio where that runs, else one that blocks (``cli.blocking``)."""
+"""A connection to the agent's socket: in Trio if it runs, else a blocking one (``cli.blocking``)."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     import trio
 
 _CREDENTIALS: Final = struct.Struct("3i")
-"""Of the process at the other end: its id, which is 0 in another PID namespace, its user and its group."""
+"""Credentials of the process at the other end: its id (0 in another PID namespace), its user and its group."""
 
 
 class Stream(Protocol):
-    """The part of a connection that two ends use once they have agreed on a protocol."""
+    """The part of a connection that both ends use after they have agreed on a protocol."""
 
     async def send_all(self, data: bytes) -> None:
-        """Send. Raises ConnectionError, and TimeoutError where ``within`` says so."""
+        """Send. Raises ConnectionError, and TimeoutError after a deadline of ``within``."""
         ...
 
     async def receive_some(self, bytes_max: int) -> bytes:
-        """What has come, at least one byte; empty at the end. Raises as ``send_all`` does."""
+        """Return the received bytes, at least one; empty at the end. Raises like ``send_all``."""
         ...
 
     def break_off(self) -> None:
-        """Have what is received in another thread end now, as if the other end had closed the connection."""
+        """End a receive in another thread now, as if the other end had closed the connection."""
         ...
 
 
@@ -41,11 +41,11 @@ class Connection(Stream, Protocol):
     """The methods of a connection that a client uses."""
 
     def within(self, seconds_max: float) -> AbstractContextManager[None]:
-        """A deadline for what is sent and received in the block. Raises TimeoutError."""
+        """Return a deadline for sends and receives in the block. Raises TimeoutError."""
         ...
 
     def peer(self) -> int:
-        """The id of the process at the other end; 0 where that is in another PID namespace."""
+        """Return the id of the process at the other end; 0 if that is in another PID namespace."""
         ...
 
     async def aclose(self) -> None:
@@ -54,16 +54,17 @@ class Connection(Stream, Protocol):
 
 
 async def connect(path: str) -> Connection:
-    """A connection to the process that listens at ``path``. Raises OSError; BlockingIOError where its queue is full."""
+    """Return a connection to the process that listens at ``path``. Raises OSError; BlockingIOError if its queue is
+    full."""
     if is_in_trio():
-        from trikubelet.kit.unix_socket import connect_unix  # noqa: PLC0415 - only where Trio is loaded
+        from trikubelet.kit.unix_socket import connect_unix  # noqa: PLC0415 - only if Trio is loaded
 
         return InTrio(await connect_unix(path))
     return Blocking(connected(path))
 
 
 class InTrio:
-    """A connection whose waits other tasks go on beside. Owns nothing but its stream."""
+    """A connection in Trio. Owns only its stream."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         import trio  # noqa: PLC0415 - it is loaded
@@ -109,7 +110,7 @@ class InTrio:
 
 
 class Blocking:
-    """A connection of a process that does nothing else meanwhile. Owns the deadline of what is awaited."""
+    """A connection of a process that does nothing else meanwhile. Owns the deadline of its waits."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -159,7 +160,7 @@ class Blocking:
 
 
 class ReadEarly:
-    """Owns the bytes of a conversation that came with the answer before it; all else is the connection's."""
+    """Owns the bytes that came right after the answer; all else is the connection's."""
 
     def __init__(self, connection: Connection, early: bytes) -> None:
         self._early = early

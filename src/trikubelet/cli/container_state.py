@@ -1,8 +1,8 @@
-"""How a container of a pod is, in words for the user of a verb that needs it to run, with the command that tells more.
+"""The state of a container that a verb needs running, in words for its user, with the command that shows more.
 
 The agent returns upstream's text when a container does not run, ``container not found ("app")``, because clients of the
 API know that text. ``exec``, ``attach``, ``cp``, ``port-forward`` and ``restart --wait`` explain it by the pod's
-status. Pure but for ``explained``, which asks the agent for the newest status.
+status. Pure but for ``explained``, which requests the newest status from the agent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENDED: Final = ("Succeeded", "Failed")
 
 
 def status_of(pod: Pod, container: str) -> ContainerStatus | None:
-    """The status of a container of any sort; None where the pod has none of it yet."""
+    """Return the status of a container of any kind; None if the pod has none for it yet."""
     status = pod.status
     if status is None:
         return None
@@ -37,7 +37,7 @@ def has_ended(pod: Pod) -> bool:
 
 
 def problem_of(pod: Pod, container: str) -> str:
-    """Why nothing can be done in a container now, and where to read more; empty if its status says that it runs."""
+    """Return why the container cannot be used now, and which command shows more; empty if its status is running."""
     meta = pod.metadata
     names = [one.name for one in with_ephemeral(pod)]
     if container not in names:
@@ -57,8 +57,8 @@ def problem_of(pod: Pod, container: str) -> str:
 
 
 def state_of(status: ContainerStatus | None) -> tuple[str, str]:
-    """How a container that does not run is, and what shows why: ``previous`` for the log of its last run, ``logs`` for
-    that of the run that ended, ``describe`` where it has not run yet."""
+    """Return the state of a container that does not run, and the command that explains it: ``previous`` for the log of
+    its last run, ``logs`` for that of the ended run, ``describe`` if it has not run yet."""
     state = status.state if status is not None else None
     if state is not None and state.terminated is not None:
         return f"{ended_word(state.terminated)}, exit code {state.terminated.exit_code}", "logs"
@@ -69,7 +69,7 @@ def state_of(status: ContainerStatus | None) -> tuple[str, str]:
 
 
 async def explained(agent: AgentClient, pod: Pod, container: str, error: AgentObjects) -> AgentObjects:
-    """The agent's error with the reason in the pod's newest status; the error itself where that has none."""
+    """Return the agent's error with the reason in the pod's newest status; the error itself if that has none."""
     meta = pod.metadata
     newest = await asking.pod_named(agent, meta.namespace, meta.name)
     problem = problem_of(newest, container)

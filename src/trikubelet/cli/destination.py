@@ -1,8 +1,8 @@
-"""Writing below a directory what names from elsewhere say, and nowhere else.
+"""Writes files below a directory under untrusted names, and nowhere else.
 
-A name is walked one directory at a time, from the descriptor of each to the next, and no link is followed, be it one
-that was made here or one that stood there before. So it does not matter where links lead, nor how long a path is or
-what the kernel would make of it. A file is always a new one: a hard link to another may stand under its name.
+A name is walked one directory at a time, from the descriptor of each to the next, and no link is followed, neither one
+made here nor an older one. So it does not matter where links lead, nor how long a path is or how the kernel would
+resolve it. A file is always a new one, because the old name may be a hard link to another file.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ if TYPE_CHECKING:
     from typing import Self
 
 MADE_MAX: Final = 100_000
-"""Of so many files at least that were made last it is known that they were: to others there are no hard links."""
+"""The last files made, of which at least this number is remembered: hard links can be made to no others."""
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_NOT_TAKEN: Final = "which was not taken"
+_NOT_TAKEN: Final = "which was skipped"
 
 
 class NotTaken(Exception):
-    """Something is not written. The message is why, to stand behind its name."""
+    """A member is not written. The message is the reason, to follow its name."""
 
 
 class Destination:
-    """A directory that is written to. Owns the descriptor of the one in it where the last name led, and which files
-    were made. Names come in parts, none of which may be ``..`` or hold a slash."""
+    """A directory that is written to. Owns the descriptor of the last directory used below it, and the record of files
+    made. Names are given in parts, none of which may be ``..`` or contain a slash."""
 
     def __init__(self, path: str) -> None:
-        """Make it, if it is missing. Raises OSError."""
+        """Create it, if it is missing. Raises OSError."""
         os.makedirs(path, exist_ok=True)
-        self._root = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)  # itself, it may be reached by links
+        # the destination itself may be reached by links
+        self._root = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._here = os.dup(self._root)
         self._parts: list[str] = []
         self._made: set[tuple[int, int]] = set()
@@ -53,11 +54,11 @@ class Destination:
         os.close(self._root)
 
     def make_directory(self, parts: Sequence[str]) -> None:
-        """Make it, and those above it, unless they are there. Raises NotTaken and OSError."""
+        """Create it, and those above it, unless they exist. Raises NotTaken and OSError."""
         self._go(parts, make=True)
 
     def write(self, parts: Sequence[str], content: Iterable[bytes], mode: int, mtime: int) -> None:
-        """Make a file. Raises NotTaken, OSError, and what the content does; then there is none under its name."""
+        """Write a file. Raises NotTaken, OSError, and the content's errors; then there is no file under its name."""
         name = self._make_way(parts)
         file = os.open(name, _NEW_FILE, 0o600, dir_fd=self._here)
         try:
@@ -66,7 +67,7 @@ class Destination:
                     stream.write(part)
                 stream.flush()
                 os.fchmod(file, mode)
-                with suppress(OverflowError):  # then it is as old as it is
+                with suppress(OverflowError):  # then it keeps its present time
                     os.utime(file, (mtime, mtime))
                 self._note(os.fstat(file))
         except BaseException:
@@ -80,7 +81,7 @@ class Destination:
         os.symlink(target, name, dir_fd=self._here)
 
     def link_again(self, parts: Sequence[str], to: Sequence[str]) -> None:
-        """Give a file that was made another name. Raises NotTaken, also where it was not made here, and OSError."""
+        """Give a file another name. Raises NotTaken, also if it was not made here, and OSError."""
         if not to:
             raise NotTaken("is a link to a directory")
         try:
@@ -100,7 +101,8 @@ class Destination:
             os.close(there)
 
     def _go(self, parts: Sequence[str], *, make: bool) -> None:
-        """Have the descriptor of that directory. Raises NotTaken where it leads through something else, and OSError."""
+        """Open the descriptor of that directory. Raises NotTaken if the path leads through anything but directories,
+        and OSError."""
         if self._parts != list(parts[: len(self._parts)]):
             self._arrive(os.dup(self._root))
             self._parts.clear()
@@ -109,7 +111,7 @@ class Destination:
                 self._arrive(_step(self._here, name, make=make))
             except NotADirectoryError:  # a link as well
                 shown = shortened("/".join([*self._parts, name]))
-                raise NotTaken(f"would be in {shown!r}, which is no directory here, or a link to one") from None
+                raise NotTaken(f"would be in {shown!r}, which is not a directory here, or is a link to one") from None
             self._parts.append(name)
 
     def _arrive(self, directory: int) -> None:
@@ -117,9 +119,9 @@ class Destination:
         self._here = directory
 
     def _make_way(self, parts: Sequence[str]) -> str:
-        """The last part, under which there is nothing any more in the directory it belongs to."""
+        """Remove whatever has that name, and return the name's last part, relative to the open directory."""
         if not parts:
-            raise NotTaken("is no directory")
+            raise NotTaken("is not a directory")
         *above, name = parts
         self._go(above, make=True)
         try:
@@ -131,7 +133,7 @@ class Destination:
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
             raise NotTaken("is a device, pipe or socket here")
         os.unlink(name, dir_fd=self._here)
-        if found.st_nlink == 1:  # what is given its number next may be somebody else's
+        if found.st_nlink == 1:  # its number may be reused by an unrelated file
             for made in (self._made, self._made_before):
                 made.discard((found.st_dev, found.st_ino))
         return name

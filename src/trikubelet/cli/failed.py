@@ -1,11 +1,10 @@
-"""How a verb says that it cannot do what was asked. A module of its own, so that reporting imports nothing that asking
-needs."""
+"""The errors of verbs. It is a module of its own so that reporting imports nothing that sending requests needs."""
 
 from __future__ import annotations
 
 
 class CommandFailed(Exception):
-    """A verb cannot do what was asked. The message is for the person who asked; ``exit_code`` for the shell."""
+    """A verb failed. The message is for the user; ``exit_code`` for the shell."""
 
     exit_code = 1
 
@@ -23,6 +22,6 @@ class CommandNotFound(CommandFailed):
 
 
 class Misunderstood(CommandFailed):
-    """A verb's arguments say nothing that can be done."""
+    """A verb's arguments are invalid."""
 
     exit_code = 2

@@ -1,11 +1,11 @@
-"""The manifests that ``-f`` names, for ``apply``, ``delete`` and ``diff``: files, directories, URLs, standard input.
+"""The manifests given by ``-f`` to ``apply``, ``delete`` and ``diff``: files, directories, URLs, standard input.
 
     FILE            as it is                     http(s)://…   fetched, within a size and a time
     DIR             its .yaml, .yml and .json    -             standard input
     DIR with -R     also those below it
 
-As with kubectl, other files of a directory are passed over: a README is no manifest. ``validate DIR`` differs, because
-it checks what an agent would read there.
+As with kubectl, other files of a directory are skipped: a README is no manifest. ``validate DIR`` differs, because it
+checks the files that an agent would read there.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 ENDINGS: Final = (".yaml", ".yml", ".json")
 FILES_MAX: Final = 10_000
-"""In one command; a directory with more is not for manifests."""
+"""Files in one command; a directory with more is not for manifests."""
 FETCH_SECONDS_MAX: Final = 30.0
 _OK: Final = 200
 
 
 def given_manifests(paths: Sequence[str], node: str, *, recursive: bool) -> list[Given]:
-    """Manifests without a fault. Raises CommandFailed with every fault of every file, and for a directory without a
-    manifest, which is hardly the one that was meant."""
+    """Return the manifests. Raises CommandFailed with every fault of every file, and for a directory without a
+    manifest, which is probably a mistake."""
     found: list[Given] = []
     faults: list[Fault] = []
     for path in _files(paths, recursive=recursive):
@@ -51,7 +51,7 @@ def given_manifests(paths: Sequence[str], node: str, *, recursive: bool) -> list
 
 
 def _files(paths: Sequence[str], *, recursive: bool) -> list[str]:
-    """The files that are meant, each once. Raises CommandFailed."""
+    """Return the given files, each once. Raises CommandFailed."""
     files: dict[str, str] = {}
     for path in paths:
         if path == STDIN or is_url(path) or not os.path.isdir(path):
@@ -69,13 +69,13 @@ def _files(paths: Sequence[str], *, recursive: bool) -> list[str]:
 
 
 def _files_below(path: str, *, recursive: bool) -> Iterator[str]:
-    """The manifests of a directory, in the order of their names. Raises OSError."""
+    """Yield the manifests of a directory, in the order of their names. Raises OSError."""
     for name in sorted(os.listdir(path)):
         file = os.path.join(path, name)
         if why_ignored(name) is not None:
             continue
         if os.path.isdir(file):
-            # A link may lead round in a circle; kubectl follows none either.
+            # Links are not followed, because they may form a circle; kubectl follows none either.
             if recursive and not os.path.islink(file):
                 yield from _files_below(file, recursive=True)
         elif name.endswith(ENDINGS):
@@ -83,7 +83,7 @@ def _files_below(path: str, *, recursive: bool) -> Iterator[str]:
 
 
 def _source(path: str) -> str:
-    """The name of the manifest in faults. A password in a URL is not shown."""
+    """Return the name of the manifest in faults, with a URL's password masked."""
     if is_url(path):
         parts = urlsplit(path)
         return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
@@ -91,7 +91,7 @@ def _source(path: str) -> str:
 
 
 def fetch(url: str) -> bytes | Fault:
-    """The manifest at a URL, or why it cannot be had."""
+    """Return the manifest at a URL, or the fault."""
     # Only a URL needs Trio and an HTTP client.
     import trio  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Commands that users type out of habit from kubectl, docker, podman or systemctl, and what to type here."""
+"""Commands that users type out of habit from kubectl, docker, podman or systemctl, and the command to type here."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ HINTS: Final = {
     "api-resources": "there are pods, nodes, events, images, volumes, configmaps and secrets",
     "uninstall": "use `trikubelet reset`, which stops and removes all pods, and then remove the package",
 }
-"""What to do instead of a command of that name."""
+"""The advice for an unknown command of that name."""
 
 CAREFUL: Final = ("delete", "reset", "restart", "rollback", "run")
-"""Commands that change what runs: they are suggested only for a word that is nearly the same."""
+"""Commands that change pods: they are suggested only for a word that is nearly the same."""
 CAREFUL_RATIO: Final = 0.8
 
 
 def hint(word: str, verbs: list[str]) -> str:
-    """What to do instead of a command that does not exist."""
+    """Return advice for an unknown command."""
     from difflib import SequenceMatcher, get_close_matches  # noqa: PLC0415 - only for a mistake
 
     if word.lower() in HINTS:

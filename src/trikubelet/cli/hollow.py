@@ -1,10 +1,10 @@
-"""Hollow nodes: many in one process, each a whole agent, none of which runs anything.
+"""Hollow nodes: many in one process, each a whole agent with simulated containers.
 
     settings of each node ─► one after another: compose.run (its fake runtime, its parts, its membership) ─► to the end
 
-Nothing in them is made for this: a hollow node is the agent on the endpoint ``fake:``, with a name and a directory of
-its own. What they share is the process, the machine's reading and the log, whose lines say which node they are about.
-One that breaks ends them all, as it would end an agent of its own: whoever tests a cluster with it must see it.
+No part is special: a hollow node is the agent on the endpoint ``fake:``, with a name and a directory of its own. The
+nodes share the process, the machine's measurements and the log, whose lines begin with the node's name. A broken node
+ends them all, as it would end a single agent, so that a test of a cluster notices it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from trikubelet.server.health import Check
 
 FILES_PER_NODE_MAX: Final = 64
-"""Open at once: a quiet node was seen to have 8, and status writes alone may come to 16 connections; each ConfigMap and
-Secret that its pods name is one more."""
+"""Open files of a node: a quiet node has 8, status writes may need 16 connections, and each ConfigMap and Secret of its
+pods needs one more."""
 FILES_BESIDE_MAX: Final = 100
 
 _node: ContextVar[str] = ContextVar("hollow node", default="")
@@ -43,15 +43,15 @@ _node: ContextVar[str] = ContextVar("hollow node", default="")
 
 @dataclass(frozen=True, slots=True)
 class Hollow:
-    """What is to be: nodes by their settings, and the machine that each says it is."""
+    """The nodes by their settings, and the machine that each reports."""
 
     nodes: Sequence[Settings]
     reading: NodeReading
 
 
 def settings_of(name: str, root_dir: Path, flags: Sequence[str], uid: int, environment: Mapping[str, str]) -> Settings:
-    """The settings of one node: ``flags`` are an agent's flags, for all nodes the same. What it keeps is below
-    ``root_dir``, its kubeconfig too when it is to make one itself. Raises StartFailed, one line per fault."""
+    """Return the settings of one node. ``flags``: the agent's flags, the same for all nodes. Its files are below
+    ``root_dir``, including its kubeconfig if it makes one itself. Raises StartFailed, one line per fault."""
     root = root_dir / name
     own = [
         f"--hostname-override={name}",
@@ -68,27 +68,27 @@ def settings_of(name: str, root_dir: Path, flags: Sequence[str], uid: int, envir
 async def run_hollow(
     hollow: Hollow, log_problem: Check, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Be all the nodes until cancelled. Started: each takes pods, and has begun to join its cluster.
-    Raises what an agent raises."""
+    """Run all nodes until cancelled. Started: each accepts pods, and has begun to join its cluster. Raises an agent's
+    errors."""
     Lookups.use()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(look_after_heap)
         for settings in hollow.nodes:
-            _node.set(settings.node_name)  # for this node's tasks; each takes the context it is started in
+            _node.set(settings.node_name)  # for this node's tasks; each inherits the context it is started in
             await nursery.start(compose.run, settings, log_problem, compose.find_access(settings), hollow.reading)
         _node.set("")
         task_status.started()
 
 
 def name_node(record: logging.LogRecord) -> bool:
-    """A filter that lets every line pass and puts the node before it that it is about."""
+    """Put the name of its node before a log line. Always true, so every line passes the filter."""
     if name := _node.get():
         record.msg, record.args = f"{name}: {record.getMessage()}", ()
     return True
 
 
 def allow_files(nodes: int) -> None:
-    """Have the kernel let this process open as many files as so many nodes need. Raises StartFailed."""
+    """Raise the limit of open files to what so many nodes need. Raises StartFailed."""
     needed = FILES_BESIDE_MAX + FILES_PER_NODE_MAX * nodes
     if (allowed := allow_open_files(needed)) < needed:
         raise StartFailed(

@@ -1,8 +1,8 @@
-"""Commands that run in Trio, and that Ctrl-C ends in order.
+"""Runs commands in Trio so that Ctrl-C ends them in order.
 
-Python raises KeyboardInterrupt wherever the program is just then, also half-way through entering a lock or a
-connection, and what was half entered may fail when it is left. Here the first Ctrl-C cancels: everything ends at its
-next checkpoint, as it would for any other reason. The second is Python's own, for a command that does not get there.
+Python raises KeyboardInterrupt at any line, also in the middle of entering a lock or a connection, and then leaving it
+may fail. Here the first Ctrl-C cancels: every task ends at its next checkpoint, as with any other cancellation. The
+second raises KeyboardInterrupt as usual, for a command that does not get there.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Ts = TypeVarTuple("Ts")
 
 
 def run(work: Callable[[*Ts], Awaitable[T]], *arguments: *Ts) -> T:
-    """Do it in Trio; what it returns. Raises what it raises, and KeyboardInterrupt where it was interrupted: what fails
-    then fails because of that."""
+    """Run it in Trio and return its result. Raises its errors, and KeyboardInterrupt after an interrupt, because later
+    errors are consequences of that."""
     # Some commands import this module and run in Trio only with some flags.
     import signal  # noqa: PLC0415
     import threading  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The kept versions of manifests as ``rollback`` reads them, and which one is the version before."""
+"""The kept versions of manifests that ``rollback`` reads, and the choice of the version before."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class KeptCopy(msgspec.Struct, frozen=True):
 
 
 def kept_copies(directory: ManifestDirectory, node: str) -> list[KeptCopy]:
-    """The kept versions that have no fault. Raises OSError."""
+    """Return the kept versions without a fault. Raises OSError."""
     found = []
     for copy in copies_in(directory.names):
         path = directory.path / copy.name
@@ -45,7 +45,7 @@ def kept_copies(directory: ManifestDirectory, node: str) -> list[KeptCopy]:
 
 
 def version_before(directory: ManifestDirectory, copies: Sequence[KeptCopy], name: str) -> KeptCopy | None:
-    """The newest kept version that defines a pod and differs from the file that defines it now."""
+    """Return the newest kept version that defines a pod and differs from the file that defines it now."""
     holder = directory.holder(name)
     found = [copy for copy in copies if name in names_in(copy.loaded)]
     if holder is None:
@@ -55,7 +55,7 @@ def version_before(directory: ManifestDirectory, copies: Sequence[KeptCopy], nam
 
 
 def _same(one: Path, other: Path) -> bool:
-    """True if both files have the same content. One that cannot be read is another."""
+    """True if both files have the same content. A file that cannot be read differs from every other."""
     bytes_max = Bounds().manifest_bytes_max
     try:
         return os.path.samefile(one, other) or read_plain(one, bytes_max) == read_plain(other, bytes_max)

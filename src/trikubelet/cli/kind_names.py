@@ -1,4 +1,4 @@
-"""What the kinds of things that ``get`` and ``describe`` show are called: the words of ``cli.kinds``."""
+"""The names of the kinds that ``get`` and ``describe`` show (``cli.kinds``)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NODE_KIND_NAMES: Final = KIND_NAMES["node"]
 
 
 ALL: Final = "all"
-"""kubectl's name for a set of kinds, of which a node has pods."""
+"""kubectl's name for a set of kinds, of which a node has only pods."""
 
 
 class _Names(tuple[str, ...]):
-    """The names of kinds as they are completed. ``cli.things.read_things`` refuses others, and knows every name."""
+    """The names of kinds for completion. ``cli.things.read_things`` rejects others, and knows every name."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class _Names(tuple[str, ...]):
 
 
 def add_things_arguments(parser: argparse.ArgumentParser, help_: str, about_names: str) -> None:
-    """The kinds of things, and names."""
+    """Add the arguments for kinds and names."""
     plurals = [names[0] for names in KIND_NAMES.values()]
     parser.add_argument("kind", choices=_Names(plurals), metavar="KIND", help=help_)
     # The default keeps argparse from requiring a name.

@@ -1,8 +1,8 @@
-"""What ``get`` and ``describe`` can show: for each kind its names, its columns, and how the answer becomes rows.
+"""The kinds that ``get`` and ``describe`` show: their names, their columns, and their rows.
 
-A listed thing is reduced to what it is chosen and printed by: name, namespace, labels, cells, and the object itself.
-``get`` knows no kind by itself but pods, for which the agent has a watch; a new kind is an entry in ``KINDS``, and one
-in those of ``describe``.
+A listed object is reduced to the data by which it is selected and printed: name, namespace, labels, cells, and the
+object itself. ``get`` treats only pods specially, because the agent has a watch for them; a new kind is an entry in
+``KINDS``, and one in those of ``describe``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ FEW: Final = 3
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """One thing. ``namespace`` is empty for what has none; ``cells`` are those of all columns, the wide ones last;
-    ``aliases`` are other names it goes by; ``about`` is the object that it concerns or belongs to, as ``KIND/NAME``."""
+    """One object. ``namespace`` is empty for a kind without namespaces; ``cells``: those of all columns, the wide ones
+    last; ``aliases``: other names of it; ``about``: the object that it concerns or belongs to, as ``KIND/NAME``."""
 
     name: str
     cells: Sequence[str]
@@ -45,14 +45,14 @@ class Listed(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What stays the same of it from one look to the next. An image has a row for each of its names."""
+        """Return what identifies it in the next listing. An image has a row for each of its names."""
         return (self.namespace, self.name, *self.aliases)
 
 
 class Kind(msgspec.Struct, frozen=True, eq=False):
-    """One kind of things. ``name`` is the one ``-o name`` prints, ``names`` are all that users may call it; ``wide``:
-    columns that only ``-o wide`` shows; ``namespaced``: whether such a thing belongs to a namespace; ``fields``: what
-    field selectors may name of one."""
+    """One kind of objects. ``name``: the one that ``-o name`` prints; ``names``: all accepted names; ``wide``: columns
+    that only ``-o wide`` shows; ``namespaced``: such objects have a namespace; ``fields``: the fields for field
+    selectors."""
 
     name: str
     names: tuple[str, ...]
@@ -64,7 +64,7 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
 
 
 def listed_pod(pod: Pod) -> Listed:
-    """A pod as it is listed now."""
+    """Return a pod as it is listed now."""
     meta = pod.metadata
     return Listed(meta.name, pod_row.pod_row(pod, asking.now_ns()).cells, pod, meta.namespace, meta.labels)
 
@@ -93,7 +93,7 @@ async def _nodes(agent: AgentClient) -> Sequence[Listed]:
 
 
 async def _images(agent: AgentClient) -> Sequence[Listed]:
-    from trikubelet.cli.describe.image import image_cells  # noqa: PLC0415 - pods do not wait for it
+    from trikubelet.cli.describe.image import image_cells  # noqa: PLC0415 - listing pods does not need it
 
     return [
         Listed(cells[2], cells, image, aliases=(f"{cells[0]}:{cells[1]}", image.id))
@@ -103,7 +103,7 @@ async def _images(agent: AgentClient) -> Sequence[Listed]:
 
 
 async def _volumes(agent: AgentClient) -> Sequence[Listed]:
-    """Every volume of every pod, and how it was left."""
+    """Return every volume of every pod, with its state."""
     work = await asking.work(agent)
     return [
         _listed_volume(pod, volume, work[pod.metadata.uid].volumes if pod.metadata.uid in work else {})
@@ -131,8 +131,8 @@ async def _secrets(agent: AgentClient) -> Sequence[Listed]:
 
 
 async def _objects(agent: AgentClient, kind: str) -> Sequence[Listed]:
-    """The objects of one kind that manifests bring, with the pods that read them."""
-    from trikubelet.core.object_users import users  # noqa: PLC0415 - pods do not wait for it
+    """Return the objects of one kind in manifests, with the pods that read them."""
+    from trikubelet.core.object_users import users  # noqa: PLC0415 - listing pods does not need it
 
     manifests, pods = await asking.manifests(agent), await asking.pods(agent)
     return [
@@ -144,7 +144,7 @@ async def _objects(agent: AgentClient, kind: str) -> Sequence[Listed]:
 
 
 def _listed_object(one: ObjectNote, source: str, used_by: Sequence[str]) -> Listed:
-    # No kind that can be applied: without the values it would replace the object by an empty one.
+    # Not a kind that can be applied: without the values it would replace the object by an empty one.
     whole: dict[str, Any] = {
         "kind": f"{one.kind}Summary",
         "metadata": {"name": one.name, "namespace": one.namespace, "labels": one.labels},
@@ -160,7 +160,7 @@ def _listed_object(one: ObjectNote, source: str, used_by: Sequence[str]) -> List
 
 
 def _few(names: Sequence[str]) -> str:
-    """``a,b,c + 2 more...``, as kubectl shortens lists in a table."""
+    """Return ``a,b,c + 2 more...``, as kubectl shortens lists in a table."""
     more = f" + {len(names) - FEW} more..." if len(names) > FEW else ""
     return f"{','.join(names[:FEW])}{more}" or NONE
 
@@ -189,5 +189,5 @@ KINDS: Final = (
 
 
 def kind_of(word: str) -> Kind | None:
-    """The kind of that name."""
+    """Return the kind of that name."""
     return next((kind for kind in KINDS if word in kind.names), None)

@@ -1,11 +1,11 @@
-"""What ``get`` prints of the things it found: tables with the columns of their kinds or of the user's own, or objects.
+"""The output of ``get``: tables with the columns of their kinds or of the user's own, or objects.
 
-    things of one kind      ─► a table                          pod names as they are
-    things of several kinds ─► a table each, a line between     NAME is KIND/NAME, so that it can be typed again
-    -o custom-columns       ─► one table of all
-    -o json, yaml, name, …  ─► one object, or a List            (cli.objects)
+    objects of one kind      ─► a table                          pod names as they are
+    objects of several kinds ─► a table each, a line between     NAME is KIND/NAME, so that it can be typed again
+    -o custom-columns        ─► one table of all
+    -o json, yaml, name, …   ─► one object, or a List            (cli.objects)
 
-A watch prints what changes with the tables that were begun, and objects one by one.
+A watch prints changes in the tables that were begun, and objects one by one.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from trikubelet.core.jsonpath import Path
 
     Found = Sequence[tuple[Kind, Sequence[Listed]]]
-    """What was found, kind by kind."""
+    """The found objects, by kind."""
 
 
 class Style(msgspec.Struct, frozen=True):
-    """How things are to be printed. ``with_namespaces``: tables have a column of namespaces; ``with_kinds``: names have
-    their kind before them; ``sort_by``: a path as it was written, and what was read of it."""
+    """The format of the output. ``with_namespaces``: tables have a column of namespaces; ``with_kinds``: names have
+    their kind before them; ``sort_by``: a path as written, and parsed."""
 
     output: Output
     labels: LabelColumns = msgspec.field(default_factory=LabelColumns)
@@ -54,8 +54,8 @@ class Listing:
         self._custom = Table(headings, show_headings=style.with_headings)
 
     def print_all(self, found: Found, *, is_one: bool) -> None:
-        """Print everything that was found. ``is_one``: one thing was asked for by its name, and is no list. Raises
-        CommandFailed where a template or a path does not fit."""
+        """Print all found objects. ``is_one``: a single object, requested by its name and not printed as a list. Raises
+        CommandFailed if a template or a path does not fit."""
         output = self._style.output
         if output.is_table:
             self._print_tables([(kind, self._sorted(things)) for kind, things in found if things])
@@ -70,7 +70,7 @@ class Listing:
             show(wholes[0] if is_one else as_list(wholes), names, output)
 
     def print_change(self, kind: Kind, one: Listed) -> None:
-        """Print one thing, as it is now. Raises CommandFailed as ``print_all`` does."""
+        """Print one object as it is now. Raises CommandFailed like ``print_all``."""
         output = self._style.output
         if output.is_table:
             self._print_rows(kind, [one])
@@ -101,7 +101,7 @@ class Listing:
         style = self._style
         if kind not in self._tables:
             headings = [*self._namespace(kind, "NAMESPACE"), *self._columns(kind), *style.labels.headings]
-            # A user who asks for more columns needs all of them, however narrow the terminal is.
+            # A user who requests more columns needs all of them, however narrow the terminal is.
             asks_for_more = style.output.form == WIDE or style.labels.with_all
             begin = Table if asks_for_more else table_for_terminal
             self._tables[kind] = begin(headings, show_headings=style.with_headings)
@@ -120,7 +120,7 @@ class Listing:
         return [cell] if self._style.with_namespaces and kind.namespaced else []
 
     def _print_custom(self, things: Iterable[Listed]) -> None:
-        """Print the things below the user's headings, which kubectl prints of nothing, too."""
+        """Print the objects below the user's headings, which kubectl prints without objects, too."""
         from trikubelet.core.jsonpath import OutOfBounds  # noqa: PLC0415 - only custom columns need it
         from trikubelet.core.kubectl.custom_columns import custom_cells  # noqa: PLC0415
 

@@ -1,10 +1,10 @@
-"""The command line: ``trikubelet [flags]`` is the agent, ``trikubelet VERB …`` asks about one.
+"""The entry point: ``trikubelet [flags]`` is the agent, ``trikubelet VERB …`` a command.
 
-Started as a kubelet is, by a service manager or with nothing but flags, it is one, also under the name ``kubelet``. A
-first argument that is no flag is a verb; the verbs are those of ``cli.verbs``. Without any argument, at a terminal, it
-prints its help: an agent with the default flags is a kubelet in /var/lib/kubelet, and nobody expects a command that is
-typed bare to be one. The unit of the package ``trikubelet-kubelet`` starts ``kubelet`` without arguments, and has no
-terminal.
+Started like a kubelet, by a service manager or with nothing but flags, it runs the agent, also under the name
+``kubelet``. A first argument that is not a flag is a verb; the verbs are in ``cli.verbs``. Without any argument, at a
+terminal, it prints its help: an agent with the default flags is a kubelet in /var/lib/kubelet, which a user who types
+the bare command does not expect. The unit of the package ``trikubelet-kubelet`` starts ``kubelet`` without arguments,
+and has no terminal.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ EXIT_FAILED, EXIT_MISUNDERSTOOD, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def program() -> NoReturn:
-    """Be the program ``trikubelet``: do what the process's arguments say, and end it."""
+    """Run the program ``trikubelet`` with the process's arguments, and end it."""
     keep_collector_out()
     end(main())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Do what the arguments say (the process's own, without its name, by default); the exit code."""
+    """Run the command in the arguments (by default the process's own, without its name) and return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     give_standard_files()
     try:
         return _dispatch(arguments)
-    except SystemExit as ended:  # argparse has said why
+    except SystemExit as ended:  # argparse has printed why
         return _code_of(ended)
 
 
@@ -72,7 +72,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _is_typed() -> bool:
-    """Whether a person started this: standard input or output is a terminal."""
+    """True if a person started this: standard input or output is a terminal."""
     return any(os.isatty(number) for number in (0, 1))
 
 
@@ -83,9 +83,9 @@ def _nothing_given() -> int:
 
 
 def give_standard_files() -> None:
-    """What a process was started without of its three files (``>&-``, a daemon) is made up for, before some socket is
-    given one of their numbers: reading ends at once, writing fails as it should. What standard output's encoding has
-    no sign for is spelt out in ASCII."""
+    """Open those of the three standard files that the process was started without (``>&-``, a daemon), before a socket
+    gets one of their numbers: reading ends at once, writing fails as it should. Characters that standard output's
+    encoding does not have are written in ASCII."""
     for number, way in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
             os.fstat(number)
@@ -99,7 +99,7 @@ def give_standard_files() -> None:
 
 
 def overview() -> str:
-    """The usage and all commands, in a few lines."""
+    """Return the usage and all commands, in a few lines."""
     width = max(map(len, VERBS)) + 2
     verbs = "\n".join(f"  {verb:{width}}{what}" for verb, what in VERBS.items())
     return (
@@ -127,8 +127,8 @@ def _overview(*, and_flags: bool = False) -> int:
 
 
 def _flags() -> int:
-    """The help of the agent's flags. It loads nothing of the agent; behind another flag ``--help`` does."""
-    from trikubelet.app.flag_help import agent_help  # noqa: PLC0415 - most words need no flags
+    """Print the help of the agent's flags. It loads nothing of the agent; after another flag ``--help`` does."""
+    from trikubelet.app.flag_help import agent_help  # noqa: PLC0415 - most commands need no flags
 
     print(agent_help())
     return 0
@@ -148,8 +148,8 @@ def _verb(verb: str, arguments: list[str]) -> int:
 
 
 def _said(say: Callable[[], int]) -> int:
-    """Have an answer given. What goes wrong is printed in one line, and a reader who left (``| head``) is no error of
-    ours."""
+    """Run ``say`` and return its exit code. An error is printed in one line, and a reader that has gone (``| head``) is
+    not an error."""
     try:
         try:
             code = say()
@@ -157,7 +157,7 @@ def _said(say: Callable[[], int]) -> int:
             code = _code_of(ended)
         sys.stdout.flush()
         return code
-    except BaseExceptionGroup as group:  # of what went wrong side by side the first is enough
+    except BaseExceptionGroup as group:  # of several concurrent errors the first is enough
         return _reported(_first(group))
     except (CommandFailed, KeyboardInterrupt, OSError) as error:
         return _reported(error)
@@ -166,12 +166,12 @@ def _said(say: Callable[[], int]) -> int:
 def _first(error: BaseException) -> BaseException:
     if not isinstance(error, BaseExceptionGroup):
         return error
-    interrupted, _ = error.split(KeyboardInterrupt)  # which others may have failed by
+    interrupted, _ = error.split(KeyboardInterrupt)  # which may have caused the others
     return _first((interrupted or error).exceptions[0])
 
 
 def _reported(error: BaseException) -> int:
-    """Print what went wrong; the exit code. Raises what is a bug of ours."""
+    """Print the error and return the exit code. Raises it if it is a bug of ours."""
     match error:
         case CommandFailed():
             print(f"error: {in_lines(str(error))}", file=sys.stderr)
@@ -190,18 +190,18 @@ def _reported(error: BaseException) -> int:
 
 
 def _what_failed(error: OSError) -> str:
-    """With the file's name, which a container may have chosen."""
+    """Return the text of an error with the file's name, which a container may have chosen."""
     if error.filename:
         return f"{shortened(str(error.filename))}: {error.strerror}"
     try:
         os.getcwd()
-    except FileNotFoundError:  # whatever was tried with a relative path failed so, and Python does not say with which
-        return "the working directory is gone: go to another, or write absolute paths"
+    except FileNotFoundError:  # every use of a relative path failed so, and Python does not report which path
+        return "the working directory is gone: change to another, or write absolute paths"
     return error.strerror or str(error)
 
 
 def _drop_output() -> None:
-    """What cannot be written is given up: Python would complain once more when it flushes at exit."""
+    """Discard unwritten output: otherwise Python would report the error once more when it flushes at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -209,7 +209,8 @@ def _drop_output() -> None:
 
 
 def _verb_behind_flags(arguments: Sequence[str]) -> str | None:
-    """The verb among what the agent would refuse, if there is one: a flag's value may have the name of one."""
+    """Return the verb among arguments that the agent rejects, if there is one: a flag's value may have the name of
+    one."""
     if not any(word in VERBS for word in arguments):
         return None
     from trikubelet.app.flags import parse_agent_flags  # noqa: PLC0415 - an agent seldom has such an argument

@@ -1,8 +1,8 @@
 """The difference between two versions of a manifest, as ``diff -u`` shows it, without values of Secrets.
 
-The lines are those of the files, comments included, because ``apply`` replaces the whole file. Only where one of the
-versions has a Secret are both written anew as YAML, with every value masked as kubectl masks it: a value may stand in a
-file in many ways, and one that is missed is one that is shown.
+The lines are those of the files, comments included, because ``apply`` replaces the whole file. If one of the versions
+has a Secret, both are written anew as YAML, with every value masked as kubectl does: a value can be written in a file
+in many ways, and a missed one would be disclosed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Secrets = dict[tuple[str, str], dict[str, Any]]
 
 
 def diff_lines(before: bytes, after: bytes, names: tuple[str, str]) -> list[str]:
-    """The lines of the difference, with their line ends; none where the versions do not differ. ``names`` are those of
+    """Return the lines of the difference, with their line ends; none if the versions do not differ. ``names``: those of
     the two files. Both texts are manifests without a fault."""
     old, new = _values(before), _values(after)
     if any(map(_secrets_in, (old, new))):
@@ -59,7 +59,7 @@ def _secrets_in(values: list[object]) -> Secrets:
 
 
 def _objects(values: list[object]) -> Iterator[dict[str, Any]]:
-    """The objects of the documents, and of the lists among them."""
+    """Yield the objects of the documents, and of the lists among them."""
     for value in values:
         if isinstance(value, dict):
             yield value

@@ -1,12 +1,12 @@
-"""The directory of static pods as ``apply``, ``delete`` and ``rollback`` change it: which file defines what, and which
-steps are allowed.
+"""The directory of static pods for ``apply``, ``delete`` and ``rollback``: the objects in each file, and the allowed
+steps.
 
     manifests in memory ─► a Step for each file, or every Fault ─► all steps taken, or none (``cli.manifest_steps``)
 
-A pod stays in the file it is in, whatever the new manifest's file is called. A file that defines more than was spoken
-of is left alone, and named: a pod that was not mentioned must not be removed. So is one with a fault, of which
-nobody can say what it defines, while the agent keeps running what it did. The agent sees each change at once, because
-files are moved into place.
+A pod stays in the file that has it now, whatever the new manifest's file is called. A file that also defines objects
+that were not given is left alone, and named: a pod that was not mentioned must not be removed. A file with a fault is
+left alone, too, because its objects are unknown, and the agent keeps its last version running. The agent sees each
+change at once, because files are moved into place.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from trikubelet.core.manifest import Loaded
     from trikubelet.model.k8s import Pod
 
-_UNKNOWN: Final = "has a fault, so it is not known what it defines"
-_MEND: Final = "`trikubelet validate` shows it: mend or remove that file first"
+_UNKNOWN: Final = "has a fault, so its objects are unknown"
+_MEND: Final = "`trikubelet validate` shows it: fix or remove that file first"
 LOCK_TRIES_MAX: Final = 100
 LOCK_WAIT_SECONDS: Final = 0.1
-"""Between two of them. Whoever has the lock reads a directory and writes a few files."""
+"""Seconds between two attempts. The holder of the lock reads a directory and writes a few files."""
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A manifest that is to be applied: the file it came from, its text, what is in it."""
+    """A manifest to be applied: its file, its text, its objects."""
 
     path: str
     text: bytes
@@ -54,7 +54,7 @@ class Given(msgspec.Struct, frozen=True):
 
 
 def names_in(loaded: Loaded) -> dict[str, str]:
-    """What a manifest defines: identities, and how each is shown, which is ``KIND/NAME``."""
+    """Return the objects of a manifest: identities, and their display names ``KIND/NAME``."""
     pods = {full_name(pod): f"pod/{pod.metadata.name}" for pod in loaded.pods}
     objects = {object_name(one): f"{type(one).__name__.lower()}/{one.metadata.name}" for one in loaded.objects}
     return pods | objects
@@ -62,8 +62,8 @@ def names_in(loaded: Loaded) -> dict[str, str]:
 
 @contextmanager
 def locked(place: str) -> Iterator[None]:
-    """Be the only one that changes a directory of manifests, by a lock the kernel lets go of with the process. One that
-    is not there needs none. Raises TimeoutError and OSError."""
+    """Hold the lock of a directory of manifests, which the kernel releases with the process. A missing directory needs
+    none. Raises TimeoutError and OSError."""
     if not os.path.exists(place):
         yield
         return
@@ -85,7 +85,7 @@ def _lock(directory: int, place: str) -> None:
 
 
 class ManifestDirectory:
-    """Owns nothing: the files are the truth. ``held`` is what each of them defined when the directory was opened."""
+    """Owns nothing: the files are the truth. ``held``: the objects of each when the directory was opened."""
 
     def __init__(self, path: str, node_name: str) -> None:
         """Raises OSError when the directory cannot be read."""
@@ -102,7 +102,7 @@ class ManifestDirectory:
                 self._states[file] = FileState(faults=(loaded,)) if isinstance(loaded, Fault) else state_of(loaded)
 
     def to_apply(self, given: Sequence[Given]) -> tuple[list[Step], list[Fault]]:
-        """What is to be done so that these manifests are there, or what is in the way."""
+        """Return the steps to apply these manifests, or the faults."""
         steps: dict[Path, Step] = {}
         faults: list[Fault] = []
         for one in given:
@@ -134,7 +134,7 @@ class ManifestDirectory:
         return Put(target, shown_names, given.text, self._kept(target))
 
     def to_bring_back(self, copy: KeptCopy) -> tuple[list[Step], list[Fault]]:
-        """What is to be done so that a kept version is the manifest again, or what is in the way."""
+        """Return the steps to restore a kept version, or the faults."""
         target = self.path / copy.manifest
         if faults := self._refusals(copy.loaded, target):
             return [], faults
@@ -142,19 +142,20 @@ class ManifestDirectory:
         return [BringBack(target, list(names_in(copy.loaded).values()), copy.path, before)], []
 
     def pods(self) -> list[Pod]:
-        """The pods of all files, as far as they have no fault."""
+        """Return the pods of all files without a fault."""
         return [pod for state in self._states.values() for pod in state.pods]
 
     def faulty(self) -> list[Path]:
-        """The files with a fault, of which it is not known what they define."""
+        """Return the files with a fault, whose objects are unknown."""
         return [file for file, state in self._states.items() if state.faults]
 
     def holder(self, name: str) -> Path | None:
-        """The file that defines a pod or an object, or None."""
+        """Return the file that defines a pod or an object, or None."""
         return next(iter(self._owners([name])), None)
 
     def _kept(self, file: Path) -> Kept:
-        """Where a file is kept that is removed or replaced. One that cannot be read was not written by ``apply``."""
+        """Return the copy of a file that is removed or replaced. A file that cannot be read was not written by
+        ``apply``."""
         try:
             by_hand = file.is_symlink() or not self._applied.wrote(file.name, file.read_bytes())
         except OSError:
@@ -162,7 +163,7 @@ class ManifestDirectory:
         return Kept(self.path / next_copy(file.name, self.names), by_hand)
 
     def _refusals(self, loaded: Loaded, target: Path) -> list[Fault]:
-        """Why a manifest cannot become that file: the agent would lose something else, or go on with what it has."""
+        """Return why a manifest cannot become that file: the agent would lose other objects, or keep the old ones."""
         names = names_in(loaded)
         owners = self._owners(names)
         if others := [owner for owner in owners if owner != target]:
@@ -175,9 +176,9 @@ class ManifestDirectory:
         return list(fold_file(loaded.source, before, state_of(loaded)).faults)
 
     def _in_the_way(self, source: str, target: Path, names: dict[str, str]) -> list[Fault]:
-        """Why a file cannot be put there."""
+        """Return why a file cannot be put there."""
         if why := why_ignored(target.name):
-            return [Fault(source, None, "", f"no manifest may be called {target.name}: it is {why}", "rename it")]
+            return [Fault(source, None, "", f"a manifest cannot be named {target.name}: it is {why}", "rename it")]
         if target.is_symlink():
             remedy = "edit that, or rename yours"
             return [Fault(source, None, "", f"{target} is a link to {os.readlink(target)}", remedy)]
@@ -196,11 +197,11 @@ class ManifestDirectory:
         return []
 
     def _extra(self, file: Path, names: dict[str, str]) -> list[str]:
-        """What a file defines in addition to these."""
+        """Return the objects of a file in addition to these."""
         return [shown for name, shown in self.held[file].items() if name not in names]
 
     def to_delete(self, names: dict[str, str]) -> tuple[list[Step], list[Fault]]:
-        """What is to be done so that nothing defines these any more, or what is in the way."""
+        """Return the steps after which no file defines these any more, or the faults."""
         owners = self._owners(names)
         known = {name for owner in owners for name in self.held[owner]}
         faulty = [str(file) for file in self.faulty()]
@@ -228,7 +229,7 @@ class ManifestDirectory:
 
 
 def _name_for(given: Given, names: Iterable[str]) -> str:
-    """Its own; what comes out of a pipe or a device is called by what is in it."""
+    """Return the file's own name; one for a pipe or a device is made of its first object."""
     if given.path != STDIN and os.path.isfile(given.path) and not given.path.startswith(("/dev/", "/proc/")):
         return os.path.basename(given.path)
     return f"{next(iter(names)).replace('/', '_').replace(' ', '_')}.yaml"

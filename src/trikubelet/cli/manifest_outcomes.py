@@ -1,4 +1,5 @@
-"""What ``apply``, ``delete`` and ``rollback`` print about their steps: kubectl's lines, and where kept files are."""
+"""The output of ``apply``, ``delete`` and ``rollback`` about their steps: kubectl's lines, and the places of kept
+files."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def outcome_lines(step: Step, *, dry_run: bool) -> list[str]:
-    """A line for each pod and object of a step. The last one of a step names the files."""
+    """Return a line for each pod and object of a step. The last one of a step names the files."""
     done, files = _outcome(step), _files_planned(step) if dry_run else _files(step)
     lines = [f"{_as_deleted(name) if isinstance(step, Remove) else name} {done}" for name in step.names]
     if dry_run:
@@ -34,7 +35,7 @@ def _outcome(step: Step) -> str:
 
 
 def _as_deleted(name: str) -> str:
-    """``pod "web"`` for ``pod/web``: kubectl's spelling of what it deletes."""
+    """Return ``pod "web"`` for ``pod/web``: kubectl's spelling of what it deletes."""
     kind, _, bare = name.partition("/")
     return f'{kind} "{bare}"'
 
@@ -47,7 +48,7 @@ def _files(step: Step) -> str:
             return f"removed {step.path}; a copy is {step.before.path}"
         case BringBack():
             then = f"; the version before is {step.before.path}" if step.before is not None else ""
-            return f"{step.path} is what {step.copy} was{then}"
+            return f"{step.path} has the content of {step.copy}{then}"
     return ""
 
 
@@ -58,5 +59,5 @@ def _files_planned(step: Step) -> str:
         case Remove():
             return f"would remove {step.path} and keep a copy as {step.before.path}"
         case BringBack():
-            return f"{step.path} would be what {step.copy} is"
+            return f"{step.path} would have the content of {step.copy}"
     return ""

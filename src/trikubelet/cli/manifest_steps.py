@@ -1,8 +1,8 @@
-"""The steps that ``apply``, ``delete`` and ``rollback`` take in a directory of manifests: all of them, or none.
+"""The steps of ``apply``, ``delete`` and ``rollback`` in a directory of manifests: all are taken, or none.
 
-No step destroys a file. What is removed is renamed to its copy; what is replaced gets a second name, and then the new
-file is renamed over the first one, so the path always leads to a whole manifest. Every step that was taken can be
-undone by renaming, which keeps owners and modes.
+No step destroys a file. A removed file is renamed to its copy. A replaced file gets a second name, and then the new
+file is renamed over the first one, so the path always leads to a whole manifest. Every step can be undone by renaming,
+which keeps owners and modes.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """Where the present file of a step is kept. ``by_hand``: ``apply`` did not write it."""
+    """The place of the present file of a step. ``by_hand``: ``apply`` did not write it."""
 
     path: Path
     by_hand: bool
 
 
 class Unchanged(msgspec.Struct, frozen=True):
-    """A manifest that is there already. ``names`` are the pods and objects that a step concerns."""
+    """A manifest that is installed already. ``names``: the pods and objects of a step."""
 
     path: Path
     names: Sequence[str]
 
 
 class Put(msgspec.Struct, frozen=True):
-    """``text`` is put at ``path``; ``before`` is where the present file is kept, if there is one."""
+    """``text`` is put at ``path``; ``before``: the place for the present file, if there is one."""
 
     path: Path
     names: Sequence[str]
@@ -60,7 +60,7 @@ class Remove(msgspec.Struct, frozen=True):
 
 
 class BringBack(msgspec.Struct, frozen=True):
-    """A kept version is renamed to ``path``, and what is there now is kept."""
+    """A kept version is renamed to ``path``, and the present file is kept."""
 
     path: Path
     names: Sequence[str]
@@ -72,8 +72,8 @@ Step = Unchanged | Put | Remove | BringBack
 
 
 def carry_out(directory: Path, steps: Iterable[Step]) -> list[str]:
-    """Take every step; afterwards the result is on the disk. New files are for their owner alone, because they may hold
-    Secrets. Whatever takes long and needs space is done before the first rename. Return warnings about kept versions
+    """Take every step; afterwards the result is on the disk. New files are readable for their owner alone, because they
+    may contain Secrets. Slow work that needs space is done before the first rename. Return warnings about kept versions
     that were removed because there were too many. Raises OSError, and then every file is as it was."""
     due = [step for step in steps if not isinstance(step, Unchanged)]
     if not due:
@@ -88,7 +88,7 @@ def carry_out(directory: Path, steps: Iterable[Step]) -> list[str]:
         for step in due:
             _take(undo, step, laid)
         if record in laid:
-            laid[record].replace(record)  # the last one, so there is nothing that would undo it
+            laid[record].replace(record)  # the last one, so nothing could undo it
         undo.pop_all()
     sync_names(directory)
     return _remove_surplus(directory, {step.path.name for step in due}, applied)
@@ -101,7 +101,7 @@ def _laid(undo: ExitStack, path: Path, text: bytes) -> Path:
 
 
 def _take(undo: ExitStack, step: Put | Remove | BringBack, laid: dict[Path, Path]) -> None:
-    """Take one step. Its undoing is registered before it begins and looks at how far it came, because Ctrl-C may
+    """Take one step. Its undoing is registered before it begins and checks how far it came, because Ctrl-C may
     interrupt it anywhere."""
     if step.before is not None:
         undo.callback(_put_back, step.before.path, step.path)
@@ -119,7 +119,7 @@ def _take(undo: ExitStack, step: Put | Remove | BringBack, laid: dict[Path, Path
 def _put_back(copy: Path, path: Path) -> None:
     if os.path.lexists(copy):
         copy.replace(path)
-        copy.unlink(missing_ok=True)  # still there where both were names of one file: then a rename does nothing
+        copy.unlink(missing_ok=True)  # it still exists if both were names of one file: then a rename does nothing
 
 
 def _take_back(path: Path, new: Path) -> None:
@@ -128,15 +128,15 @@ def _take_back(path: Path, new: Path) -> None:
 
 
 def _give_second_name(path: Path, copy: Path) -> None:
-    """Have the file under the name of its copy as well; a real copy where the file system has no hard links, or the
-    kernel refuses one on a file of another owner."""
+    """Give the file the name of its copy as well; make a real copy if the file system has no hard links, or the kernel
+    refuses one on a file of another owner."""
     with suppress(OSError):
         os.link(path, copy, follow_symlinks=False)
         return
     beside = lay_beside(copy, path.read_bytes())
     try:
         shutil.copystat(path, beside)
-        with suppress(OSError):  # only root may give files away
+        with suppress(OSError):  # only root may change owners
             found = path.stat()
             os.chown(beside, found.st_uid, found.st_gid)
         beside.replace(copy)
@@ -146,8 +146,8 @@ def _give_second_name(path: Path, copy: Path) -> None:
 
 
 def _remove_surplus(directory: Path, manifests: set[str], applied: AppliedRecord) -> list[str]:
-    """Remove the copies beyond the bounds; return a warning for each that a user may miss. What cannot be removed
-    stays: the next command tries again."""
+    """Remove the copies beyond the bounds; return a warning for each that a user may miss. A copy that cannot be
+    removed stays: the next command retries."""
     copies = copies_in(os.listdir(directory))
     warnings = []
     for manifest in manifests:
@@ -173,8 +173,8 @@ def _remove_surplus(directory: Path, manifests: set[str], applied: AppliedRecord
 
 
 def _remove_oldest(directory: Path, copies: Sequence[Copy], manifests: set[str], applied: AppliedRecord) -> list[Copy]:
-    """Remove copies that ``apply`` wrote, oldest first, but the newest of each manifest last: it may be all that is
-    left of it. That of ``manifests`` stays, because its name was just printed. Return those removed."""
+    """Remove copies that ``apply`` wrote, oldest first, but the newest of each manifest last: it may be the only one.
+    Those of ``manifests`` stay, because their names were just printed. Return the removed ones."""
     last = newest(copies)
     due = [copy for copy in copies if copy not in last or copy.manifest not in manifests]
     gone: list[Copy] = []
@@ -188,7 +188,7 @@ def _remove_oldest(directory: Path, copies: Sequence[Copy], manifests: set[str],
 
 
 def _is_applied(directory: Path, copy: Copy, applied: AppliedRecord) -> bool:
-    """True if ``apply`` wrote this very content. What cannot be read counts as written by hand."""
+    """True if ``apply`` wrote this very content. An unreadable file counts as written by hand."""
     if not applied.files.get(copy.manifest):
         return False
     try:
@@ -199,7 +199,7 @@ def _is_applied(directory: Path, copy: Copy, applied: AppliedRecord) -> bool:
 
 def _changed_ns(directory: Path, copy: Copy) -> int:
     try:
-        return os.lstat(directory / copy.name).st_ctime_ns  # of the moment when it got this name
+        return os.lstat(directory / copy.name).st_ctime_ns  # the time at which it got this name
     except OSError:
         return 0
 

@@ -1,5 +1,4 @@
-"""The parts that ``apply``, ``diff``, ``delete`` and ``rollback`` share: which directory, and doing all of it or
-nothing."""
+"""Shared by ``apply``, ``diff``, ``delete`` and ``rollback``: finding the directory, and taking all steps or none."""
 
 from __future__ import annotations
 
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
 
 
 def directory(args: argparse.Namespace) -> tuple[str, str]:
-    """Where manifests lie, and the node's name. Raises CommandFailed where nobody says which, or it is a file."""
+    """Return the directory of manifests and the node's name. Raises CommandFailed if neither is configured, or it is a
+    file."""
     if args.to:
         place, node = args.to, socket.gethostname().lower()
     else:
@@ -44,7 +44,7 @@ def directory(args: argparse.Namespace) -> tuple[str, str]:
 
 @contextmanager
 def opened(place: str, node: str) -> Iterator[ManifestDirectory]:
-    """The directory, which no other of these commands changes in the block. Raises CommandFailed and OSError."""
+    """Yield the directory, which no other of these commands changes in the block. Raises CommandFailed and OSError."""
     try:
         with locked(place):
             yield ManifestDirectory(place, node)
@@ -53,13 +53,13 @@ def opened(place: str, node: str) -> Iterator[ManifestDirectory]:
 
 
 def name_among(known: Collection[str], pod: str, node: str, namespace: str) -> str:
-    """The full name of a pod. The author of a manifest knows the pod without the node's name behind it."""
+    """Return the full name of a pod. The author of a manifest knows the pod without the node's name at its end."""
     long = f"{pod}-{node}_{namespace}"
     return long if long in known else f"{pod}_{namespace}"
 
 
 def without_faults(planned: tuple[Sequence[Step], Sequence[Fault]]) -> Sequence[Step]:
-    """The steps. Raises CommandFailed where something is in the way."""
+    """Return the steps. Raises CommandFailed if there are faults."""
     steps, faults = planned
     if faults:
         raise CommandFailed("\n".join(in_a_cell(str(fault)) for fault in faults))
@@ -67,7 +67,7 @@ def without_faults(planned: tuple[Sequence[Step], Sequence[Fault]]) -> Sequence[
 
 
 def do(directory: ManifestDirectory, planned: tuple[Sequence[Step], Sequence[Fault]], *, dry_run: bool) -> None:
-    """Take every step and print it; or nothing, where something is in the way. Raises CommandFailed and OSError."""
+    """Take every step and print it; or none, if there are faults. Raises CommandFailed and OSError."""
     steps = without_faults(planned)
     warnings = [] if dry_run else carry_out(directory.path, steps)
     for step in steps:

@@ -1,4 +1,4 @@
-"""The manual page, in the language of man(7): made of the table of verbs, their parsers and the agent's flags."""
+"""The manual page, in the language of man(7), made of the table of verbs, their parsers and the agent's flags."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXAMPLES: Final = (
     ("Show why a pod does not run", "trikubelet describe pod web-node1"),
     ("Find problems of this node", "trikubelet doctor -q"),
 )
-"""Those of the whole program: pairs of what a command does and the command."""
+"""Examples of the whole program: pairs of a description and a command."""
 
 FILES: Final = (
     ("/var/lib/kubelet", "root directory of root's agent: state of pods, certificates and the agent's socket"),
@@ -52,7 +52,7 @@ ENVIRONMENT: Final = (
 
 
 def page() -> Iterator[str]:
-    """The page's lines."""
+    """Yield the page's lines."""
     yield f'.TH TRIKUBELET 8 "" "trikubelet {__version__}" "System Administration"'
     yield from (".SH NAME", r"trikubelet \- a Kubernetes node agent, and its command line")
     yield from (".SH SYNOPSIS", ".B trikubelet", r"\fIFLAGS\fR", ".br", ".B trikubelet")
@@ -113,6 +113,6 @@ def _sentence(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text that man prints as it is: ASCII, and no line begins with a control character."""
+    """Return text that man prints unchanged: ASCII, and no line begins with a control character."""
     shown = text.replace("\\", r"\e").replace("-", r"\-").replace("~", r"\(ti").replace("…", "...")
     return rf"\&{shown}" if shown[:1] in (".", "'") else shown

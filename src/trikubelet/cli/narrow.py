@@ -1,13 +1,13 @@
-"""Tables for a width: what a narrow terminal does without, so that no line of a table is wrapped.
+"""Narrows tables for small terminals, so that no line of a table is wrapped.
 
-    it fits ─► as it is
-      └► else one blank between columns, shorter headings, no age behind RESTARTS
-           └► the middle of long names, and the ends of texts
-                └► whole columns, the least needed first
-                     └► the ends of lines
+    it fits ─► unchanged
+      └► else one space between columns, shorter headings, no age after RESTARTS
+           └► the middle of long names and the ends of texts are cut
+                └► columns are left out, the least needed first
+                     └► the ends of lines are cut
 
-Names of pods that belong together differ at their ends, so a name loses its middle. ``get`` and ``top pods`` use it
-below ``NARROW_WIDTH`` on a terminal, ``top`` on the whole screen at any width.
+Names of related pods differ at their ends, so a name loses its middle. ``get`` and ``top pods`` use it below
+``NARROW_WIDTH`` on a terminal, ``top`` on the whole screen at any width.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 NARROW_WIDTH: Final = 60
-"""Below this a table on a terminal is narrowed. On a wider one lines that are longer still are wrapped, as by kubectl:
-they can be read there."""
+"""Below this width a table on a terminal is narrowed. A wider one wraps longer lines, as kubectl does, and they are
+readable."""
 NAME_LETTERS_MIN: Final = 16
-"""A name is not shortened below this as long as a column can go instead."""
+"""Letters of a name that are kept while a column can be left out instead."""
 TEXT_LETTERS_MIN: Final = 16
-"""So much of a text at the end of a line is left as long as a column can go instead."""
+"""Letters of a text at the end of a line that are kept while a column can be left out instead."""
 DISPENSABLE: Final = ("AGE", "VERSION", "ROLES", "LAST SEEN", "TYPE", "KIND", "NAMESPACE", "RESTARTS", "READY")
-"""Headings of the columns that may be left out, the first of them first."""
+"""Headings of the columns that may be left out, the least needed first."""
 _NAMES: Final = ("NAME", "OBJECT", "REPOSITORY")
-"""Headings of columns with names. The first that a table has is shortened."""
+"""Headings of columns with names. The first one in a table is shortened."""
 _TEXTS: Final = ("MESSAGE", "STATE")
-"""Headings of last columns, which may lose their ends."""
+"""Headings of last columns whose ends may be cut."""
 _RESTARTS: Final = "RESTARTS"
 _SHORTER: Final = {"CPU(cores)": "CPU", "MEMORY(bytes)": "MEMORY", UNKNOWN: "-"}
-"""Headings and cells that have a shorter form."""
+"""Headings and cells with a shorter form."""
 
 
 def table_for_terminal(headings: Sequence[str], *, show_headings: bool = True) -> Table | NarrowTable:
-    """A table as it is, unless standard output is a narrow terminal."""
+    """Return an unchanged table, unless standard output is a narrow terminal."""
     if sys.stdout.isatty():
         from shutil import get_terminal_size  # noqa: PLC0415 - it takes longer to load than most tables
 
@@ -53,14 +53,14 @@ def table_for_terminal(headings: Sequence[str], *, show_headings: bool = True) -
 
 
 class _Fit(msgspec.Struct, frozen=True):
-    """How a table is narrowed: which columns are kept, and how many letters a name has room for."""
+    """The way to narrow a table: the columns that are kept, and the letters of a name."""
 
     kept: tuple[int, ...]
     name_letters: int
 
 
 class NarrowTable:
-    """Owns how a table is narrowed. Its first rows decide that; later ones, as of a watch, are narrowed alike."""
+    """Owns the way a table is narrowed. Its first rows decide it; later ones, as of a watch, are narrowed alike."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class NarrowTable:
         return [line[: self._width] for line in self._table.lines(shown)]
 
     def _begun(self, rows: Sequence[Sequence[str]]) -> Table:
-        """The table that these rows fit into."""
+        """Return the table that these rows fit into."""
         as_it_is = Table(self._headings, show_headings=self._show_headings)
         if max(map(len, as_it_is.lines(rows))) <= self._width:
             return Table(self._headings, show_headings=self._show_headings)
@@ -98,7 +98,7 @@ class NarrowTable:
         return Table(headings, show_headings=self._show_headings, gap=1)
 
     def _fitting(self, rows: Sequence[Sequence[str]]) -> _Fit:
-        """The mildest way to narrow these rows to the width, or else the strictest there is."""
+        """Return the mildest way to narrow these rows to the width, or else the strictest."""
         whole = max(len(row[self._name]) for row in rows)
         kept = tuple(range(len(self._headings)))
         for heading in (None, *self._dispensable):
@@ -109,7 +109,7 @@ class NarrowTable:
         return _Fit(kept, NAME_LETTERS_MIN)
 
     def _needed(self, rows: Sequence[Sequence[str]], how: _Fit) -> int:
-        """The width of the rows below their headings, with as little of their texts as there must be."""
+        """Return the width of the rows below their headings, with their texts cut as far as allowed."""
         cells = self._narrowed(rows, how)
         if self._show_headings:
             headings = [self._headings[at] for at in how.kept]
@@ -125,11 +125,11 @@ class NarrowTable:
         if at == self._name:
             return without_middle(cell, how.name_letters)
         if self._headings[at] == _RESTARTS:
-            return cell.partition(" ")[0]  # without when the last restart was
+            return cell.partition(" ")[0]  # without the time of the last restart
         return _SHORTER.get(cell, cell)
 
 
 def without_middle(name: str, letters: int) -> str:
-    """The name in so many letters."""
+    """Return the name in that many letters."""
     front = letters // 2
     return name if len(name) <= letters else f"{name[:front]}…{name[front + 1 - letters :]}"

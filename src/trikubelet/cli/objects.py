@@ -1,7 +1,7 @@
-"""What ``-o`` asks for, and API objects printed that way: ``json``, ``yaml``, ``name``, ``jsonpath=TEMPLATE``. Tables,
+"""The value of ``-o``, and API objects in that format: ``json``, ``yaml``, ``name``, ``jsonpath=TEMPLATE``. Tables,
 which ``wide`` and ``custom-columns=SPEC`` are too, are printed by ``cli.listing``.
 
-Keys are in alphabetical order, as kubectl's.
+Keys are in alphabetical order, like kubectl's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _YAML_COLUMNS_MAX: Final = 2**31 - 1
 
 
 class Output(msgspec.Struct, frozen=True):
-    """What was asked for; ``template`` of a JSONPath, ``columns`` of a table with custom columns."""
+    """The format; ``template`` of a JSONPath, ``columns`` of a table with custom columns."""
 
     form: str
     template: Sequence[Part] = ()
@@ -39,12 +39,12 @@ class Output(msgspec.Struct, frozen=True):
 
     @property
     def is_table(self) -> bool:
-        """True if a table with the columns of a kind is wanted."""
+        """True for a table with the columns of a kind."""
         return self.form in (TABLE, WIDE)
 
 
 def read_output(said: str) -> Output:
-    """The value of ``-o``, for argparse; an empty one is a table."""
+    """Return the value of ``-o``, for argparse; an empty one is a table."""
     if not said:
         return Output(TABLE)
     form, equals, rest = said.partition("=")
@@ -64,13 +64,13 @@ def read_output(said: str) -> Output:
 
 
 def as_list(items: Iterable[Any]) -> dict[str, Any]:
-    """The API's List of these."""
+    """Return the API's List of these."""
     return {"apiVersion": "v1", "items": list(items), "kind": "List", "metadata": {"resourceVersion": ""}}
 
 
 def show(whole: Any, names: Iterable[str], output: Output) -> None:
-    """Print ``whole`` as JSON, YAML or by a template, or ``names``. Raises CommandFailed where the template names what
-    a list is too short for."""
+    """Print ``whole`` as JSON, YAML or by a template, or ``names``. Raises CommandFailed if the template has an index
+    beyond a list's end."""
     if output.form == NAME:
         for name in names:
             print(name)
@@ -90,8 +90,8 @@ def show(whole: Any, names: Iterable[str], output: Output) -> None:
 
 
 def as_yaml(what: object) -> str:
-    """Plain data as kubectl writes it: a text of several lines is a block, which can be read, and no line is folded."""
-    import yaml  # noqa: PLC0415 - only who wants YAML waits for it to load
+    """Return plain data as kubectl writes it: a text of several lines is a readable block, and no line is folded."""
+    import yaml  # noqa: PLC0415 - only YAML needs it
 
     text = _dumped(what, yaml.CSafeDumper)
     # libyaml is ten times as fast, but writes characters above U+FFFF (emoji) as escapes.
@@ -100,7 +100,7 @@ def as_yaml(what: object) -> str:
 
 def _dumped(what: object, base: type[yaml.SafeDumper | yaml.CSafeDumper]) -> str:
     """Return the YAML text that a subclass of `base` writes."""
-    import yaml  # noqa: PLC0415 - only who wants YAML waits for it to load
+    import yaml  # noqa: PLC0415 - only YAML needs it
 
     class Dumper(base):  # type: ignore[valid-type, misc]  # mypy takes no variable for a base class
         pass

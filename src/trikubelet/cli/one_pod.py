@@ -1,7 +1,7 @@
-"""A container runtime of which nothing is seen but one pod (``ports.Runtime``).
+"""A container runtime that shows only one pod (``ports.Runtime``).
 
-For ``trikubelet run``, which lives for one pod, whatever else the runtime has. An agent takes what no manifest desires
-for an orphan and removes it; this one cannot, since it never learns of it.
+It is for ``trikubelet run``, which exists for one pod, whatever else the runtime has. An agent treats a pod that no
+manifest desires as an orphan and removes it; this one cannot, because it never sees one.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class OnePodRuntime(CriRuntime):
         self._uid = uid
 
     async def list_sandboxes(self, pod_uid: str | None = None) -> Sequence[bytes]:
-        """The undecoded list of the pod's sandboxes; of another pod there is nothing."""
+        """Return the undecoded list of the pod's sandboxes; empty for another pod."""
         if pod_uid in (None, self._uid):
             return await super().list_sandboxes(self._uid)
         await trio.lowlevel.checkpoint()
         return []
 
     async def list_containers(self, pod_uid: str | None = None) -> Sequence[bytes]:
-        """The undecoded list of the pod's containers; of another pod there is nothing."""
+        """Return the undecoded list of the pod's containers; empty for another pod."""
         if pod_uid in (None, self._uid):
             return await super().list_containers(self._uid)
         await trio.lowlevel.checkpoint()
@@ -44,7 +44,7 @@ class OnePodRuntime(CriRuntime):
 
     @asynccontextmanager
     async def events(self) -> AsyncGenerator[AsyncIterator[ContainerEvent], None]:
-        """They would be about others' pods: there are none, and the lists show enough."""
+        """Report no support for events: they would be about other pods, and the lists suffice."""
         yield _NoEvents()
 
 

@@ -1,13 +1,13 @@
-"""One pod, from its manifest to its end, without an agent that runs: what ``trikubelet run`` does.
+"""Runs one pod from its manifest to its end without a running agent, for ``trikubelet run``.
 
     manifest ─► an agent in a directory of its own, which sees no other pod ─► logs while it runs
-       ended by itself or by a signal, its time is over, it cannot start, or nobody reads on
-          ─► manifest removed ─► the pod ends with its grace ─► removed
+       ended by itself or by a signal, timed out, cannot start, or the reader of its output has gone
+          ─► manifest removed ─► the pod ends within its grace period ─► removed
 
-A second signal ends the pod without grace. At a third nothing is waited for any more.
+A second signal ends the pod without grace. After a third nothing is waited for.
 
-The agent inside is the one and only there is (``app/compose.py``), without ports and without cgroups for pods, which an
-agent would tidy up on the whole machine.
+The agent inside is the usual one (``app/compose.py``), without ports and without cgroups for pods, which an agent would
+clean up on the whole machine.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ T = TypeVar("T")
 
 LOOK_SECONDS: Final = 0.2
 SILENCE_SECONDS: Final = 5.0
-"""After so long it is printed what is waited for."""
+"""Seconds after which the reason for a wait is printed."""
 REMOVAL_SECONDS_MAX: Final = 30.0
-"""After the pod's own grace: for the runtime to remove it, and the volumes to go."""
+"""Seconds after the pod's own grace period for the runtime to remove it, and the volumes to be removed."""
 KILL_SECONDS_MAX: Final = 10.0
-"""After a second signal, for the same."""
+"""Seconds for the same after a second signal."""
 STAYS_SECONDS: Final = 3.0
-"""So long an obstacle is looked at that does not go away by itself, or does not on a runtime inside this process, which
-asks nobody else: for some tries."""
+"""Seconds that an obstacle is watched which cannot go away by itself, for a few retries; also any on a runtime inside
+this process, which depends on nothing else."""
 MAY_GO_SECONDS: Final = 60.0
-"""So long one is that may: three pulls of an image, with the back-off between them."""
+"""Seconds that an obstacle is watched which may go away: three pulls of an image, with the back-off between them."""
 EXIT_NEVER_STARTED: Final = 125
-"""As of docker and podman."""
+"""Like docker and podman."""
 EXIT_TIMEOUT: Final = 124
-"""As of timeout(1)."""
+"""Like timeout(1)."""
 EXIT_INTERRUPTED: Final = 130
 
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """What is to be run: the pod's identity and its manifest, which lies in the directory of ``settings``."""
+    """The pod's identity and its manifest, which is in the directory of ``settings``."""
 
     settings: Settings
     manifest: Path
@@ -81,11 +81,11 @@ class Shot:
 
 
 def settings_of(root: Path, endpoint: str) -> Settings:
-    """Those of the agent inside: everything below ``root``, nothing served. ``endpoint``: the runtime's, empty for the
-    first that is found. Raises CommandFailed."""
+    """Return the settings of the agent inside: everything is below ``root``, nothing is served. ``endpoint``: the
+    runtime's, empty for the first one found. Raises CommandFailed."""
     flags = ["--standalone", f"--root-dir={root}", f"--pod-manifest-path={root}/manifests", "--healthz-port=0"]
     flags += ["--enable-server=false", "--cgroups-per-qos=false", "--enforce-node-allocatable="]
-    flags += ["--embedded-stop-grace-period=0s"]  # the pod has ended before the agent, or no more time is to be given
+    flags += ["--embedded-stop-grace-period=0s"]  # the pod has ended before the agent, or no more time may be given
     flags += [f"--container-runtime-endpoint={endpoint}"] if endpoint else []
     try:
         found = load_settings(parse_agent_flags(flags), Surroundings(os.geteuid(), os.environ, os.uname().nodename))
@@ -97,8 +97,8 @@ def settings_of(root: Path, endpoint: str) -> Settings:
 
 
 async def run_shot(shot: Shot) -> int:
-    """Run the pod to its end; the exit code: the pod's, or why it was ended. Raises StartFailed, and OSError where what
-    it writes can be written no more; then nothing of it is left either."""
+    """Run the pod to its end and return the exit code: the pod's, or that of the reason why it was ended. Raises
+    StartFailed, and OSError if its output cannot be written any more; then it is removed, too."""
     ends_at = trio.current_time() + shot.seconds_max
     run = partial(compose.run, make_runtime=partial(OnePodRuntime, uid=shot.uid))
     with trio.open_signal_receiver(*_ending_signals()) as signals:
@@ -110,7 +110,7 @@ async def run_shot(shot: Shot) -> int:
                 begun = await _first(start, partial(_interrupted, signals, "interrupted"), silence)
             if isinstance(begun, int):
                 code = begun
-                _report(f"{shot.settings.runtime.endpoint} has not answered: nothing was begun")
+                _report(f"{shot.settings.runtime.endpoint} has not answered, so the pod was not started")
             else:
                 code = await _OneShot(shot, begun, signals, ends_at).run()
             nursery.cancel_scope.cancel()
@@ -118,7 +118,7 @@ async def run_shot(shot: Shot) -> int:
 
 
 def _ending_signals() -> list[signal.Signals]:
-    """Those that end the pod. A terminal that closes is one, unless it was said that it should not matter (nohup)."""
+    """Return the signals that end the pod. SIGHUP is one, unless it is ignored (nohup)."""
     heeded = [signal.SIGINT, signal.SIGTERM]
     return heeded if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [*heeded, signal.SIGHUP]
 
@@ -136,10 +136,10 @@ class _OneShot:
         self._obstructed_since = math.inf
 
     async def run(self) -> int:
-        """To the end of the pod and of all that is left of it."""
+        """Run until the pod has ended and its leftovers are removed."""
         try:
             return await self._shown()
-        except BaseException:  # such as a reader who left: the pod ends with us all the same
+        except BaseException:  # such as a reader that has gone: the pod ends with us all the same
             await self._end()
             raise
 
@@ -157,8 +157,8 @@ class _OneShot:
         return code
 
     async def _end(self) -> None:
-        """Have the pod stopped, and wait until it is gone. A signal meanwhile kills it; another is for a caller that
-        does not want to wait for that either."""
+        """Stop the pod and wait until it is gone. A signal meanwhile kills it; another one ends the wait for that,
+        too."""
         self._shot.manifest.unlink(missing_ok=True)
         seconds = REMOVAL_SECONDS_MAX + self._grace_seconds()
         if await self._gone_within(seconds, "interrupted again: the pod is killed"):
@@ -168,7 +168,7 @@ class _OneShot:
             _report(self._left_behind())
 
     async def _gone_within(self, seconds: float, said: str) -> bool:
-        """Whether the pod was gone in time, and before a signal, which is answered with ``said``."""
+        """True if the pod was gone in time, and before a signal, to which it prints ``said``."""
         with trio.move_on_after(seconds):
             code = await _first(self._removed, partial(_interrupted, self._signals, said))
             return code != EXIT_INTERRUPTED
@@ -177,14 +177,14 @@ class _OneShot:
     def _left_behind(self) -> str:
         settings = self._shot.settings
         if settings.runtime.inside:
-            return "the pod was not waited for: what still runs of it ends now"
+            return "did not wait for the pod: its running containers end now"
         return (
-            f"the pod was not waited for: parts of it may still run on {settings.runtime.endpoint}, and its files are "
+            f"did not wait for the pod: its containers may still run on {settings.runtime.endpoint}, and its files are "
             f"in {settings.root_dir}"
         )
 
     async def _to_its_end(self, showing: trio.Nursery) -> int:
-        """Show what the pod does until it has ended and all it wrote is shown; its exit code."""
+        """Print the pod's output until it has ended and all of it is printed; return its exit code."""
         code: int | None = None
         async for _ in Every(LOOK_SECONDS):
             pod = self._pod()
@@ -201,7 +201,7 @@ class _OneShot:
         raise AssertionError  # it has no end of its own
 
     def _cannot_start(self, pod: Pod) -> str:
-        """Why the pod is given up; empty for one that starts, or may still."""
+        """Return why the pod cannot start; empty for one that starts, or may still."""
         worker = self._agent.node.workers.worker(self._shot.uid)
         found = obstacle(pod, worker.statistics().last_error if worker is not None else "")
         if found is None:
@@ -213,7 +213,7 @@ class _OneShot:
         is_tried = self._agent.node.puller.progress(self._shot.uid)
         if seconds < (MAY_GO_SECONDS if may_go else STAYS_SECONDS) or is_tried:
             return ""
-        return f"the pod cannot start, given up after {seconds:.0f} s: {found}"
+        return f"the pod cannot start, stopped after {seconds:.0f} s: {found}"
 
     def _pod(self) -> Pod | None:
         return next((pod for pod in self._agent.view.pods() if pod.metadata.uid == self._shot.uid), None)
@@ -224,13 +224,13 @@ class _OneShot:
         return 30 if seconds is None else seconds
 
     async def _show_logs(self, pod: Pod, showing: trio.Nursery) -> None:
-        """Begin to show each run of a container that has begun."""
+        """Begin to print the log of each started run of a container."""
         containers = all_containers(pod)
         observed = self._agent.node.cache.get(self._shot.uid)
         for container in containers:
             run = observed.latest(container.name)
             if run is None or run.state not in (ContainerState.RUNNING, ContainerState.EXITED):
-                continue  # its log may be there already, and nothing would show whether it is over
+                continue  # its log may exist already, and nothing would show whether it has ended
             try:
                 place = await self._agent.view.log(
                     pod.metadata.namespace, pod.metadata.name, container.name, previous=False
@@ -243,7 +243,7 @@ class _OneShot:
                 showing.start_soon(_show, place, before.encode())
 
     def _warn(self, pod: Pod) -> None:
-        """Say what is in the pod's way, each thing once."""
+        """Print the obstacles of the pod, each once."""
         for event in self._agent.node.events.about(pod.metadata.uid):
             said = f"{event.reason}: {event.message}"
             if event.type == "Warning" and said not in self._warned:
@@ -251,7 +251,7 @@ class _OneShot:
                 _report(said)
 
     async def _removed(self) -> int:
-        """The pod, which is not desired any more, ends; then what the runtime keeps of it is removed."""
+        """Wait for the end of the pod, which is not desired any more, and remove the runtime's leftovers of it."""
         async for _ in Every(LOOK_SECONDS):
             if self._pod() is None:
                 break
@@ -268,8 +268,8 @@ class _OneShot:
 
 
 def exit_code_of(pod: Pod) -> int:
-    """0 for a pod that succeeded; else that of the first container that failed, or 1 where none did: then the reason
-    is printed."""
+    """Return 0 for a pod that succeeded; else the exit code of the first container that failed, or 1 if none did: then
+    the reason is printed."""
     assert pod.status is not None
     if pod.status.phase == "Succeeded":
         return 0
@@ -282,7 +282,7 @@ def exit_code_of(pod: Pod) -> int:
 
 
 async def _first(*ways: Callable[[], Awaitable[T]]) -> T:
-    """The answer of whichever is done first."""
+    """Return the result of the task that finishes first."""
     answers: list[T] = []
 
     async def go(way: Callable[[], Awaitable[T]], nursery: trio.Nursery) -> None:
@@ -310,7 +310,7 @@ async def _say_who_is_silent(settings: Settings) -> int:
 
 
 async def _show(place: LogPlace, before: bytes) -> None:
-    """What one run of a container writes, by whole lines where others write between."""
+    """Print the output of one run of a container, by whole lines if others are printed in between."""
     lines = WholeLines(before)
     async with aclosing(read_log(place.path, LogQuery(follow=True), place.is_over, place.threads)) as blocks:
         async for block in blocks:
@@ -325,5 +325,5 @@ def _write(said: bytes) -> None:
 
 
 def _report(said: str) -> None:
-    with suppress(OSError):  # nobody is left to hear it, and there is still a pod to be ended
+    with suppress(OSError):  # it has no reader any more, and the pod must still be ended
         print(f"trikubelet: {in_lines(said)}", file=sys.stderr, flush=True)

@@ -98,7 +98,7 @@ def _read_dry_run(said: str) -> bool:
 
 
 def split_flags(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
-    """A verb's own arguments, and the agent's flags behind ``--``; None where there is none."""
+    """Return a verb's own arguments, and the agent's flags after ``--``; None where there is none."""
     if "--" not in words:
         return words, None
     at = words.index("--")
@@ -106,7 +106,7 @@ def split_flags(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | No
 
 
 def refuse_socket_beside_flags(args: argparse.Namespace, flags: Sequence[str] | None) -> None:
-    """Raises Misunderstood where the command names an agent that runs, and the flags of one that would."""
+    """Raises Misunderstood if the command names a running agent, and the flags of one to be started."""
     if args.socket and flags is not None:
-        said = f"--socket={args.socket} asks a running agent, and the flags after -- describe one that would be started"
+        said = f"--socket={args.socket} names a running agent, but the flags after -- describe a new one"
         raise Misunderstood(f"{said}: leave out one of them")

@@ -1,11 +1,11 @@
-"""The commands' end of a process in a container: a terminal, or three files, over SPDY as the node's runtime speaks it.
+"""The local end of a process in a container: a terminal, or three files, over SPDY as the node's runtime speaks it.
 
     standard input ─► DATA of stdin ─► … ─► its last DATA        DATA of stdout, stderr ─► standard output, error
     the window's size ─► DATA of resize                          DATA of the error stream, its end ─► how it ended
 
-What is read is written before more is read, so nothing grows here. The main thread reads the connection. Standard input
-and the window's size have a thread each, which is left behind when the process ends: reading a terminal cannot be
-broken off. There is no event loop, because loading one takes longer than most commands that are run this way.
+Data that is read is written before more is read, so nothing grows here. The main thread reads the connection. Standard
+input and the window's size have a thread each, which is left behind when the process ends, because reading a terminal
+cannot be interrupted. There is no event loop, because loading one takes longer than most commands that run this way.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _BYTES: Final = 32 * 1024
 STATUS_BYTES_MAX: Final = 64 * 1024
 EXIT_CODE: Final = "NonZeroExitCode"
-_NO_END: Final = "the stream ended without saying how the process did: did the agent, or the runtime, go away?"
+_NO_END: Final = "the stream ended without the process's exit status (did the agent or the runtime stop?)"
 # runc: exec: "ls": executable file not found in $PATH, exec: "/ls": stat /ls: no such file or directory,
 # exec: "/etc/passwd": permission denied. crun: executable file `ls` not found. Ours: cannot execute ls: no such file.
 _EXECUTING: Final = r"(?:\bexec: \".*?\": |\bcannot execute .*?: |\bexecutable file |\bopen executable: )"
@@ -44,7 +44,7 @@ _NOT_EXECUTABLE: Final = re.compile(
     rf"{_EXECUTING}.*?(?:permission denied|exec format error|is a directory)", re.IGNORECASE | re.DOTALL
 )
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-"""What ends a process on the spot, unless it says otherwise."""
+"""Signals that end a process at once, unless they are ignored."""
 
 
 class _Cause(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class _Details(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct, frozen=True):
-    """How a process ended: the API's Status, as far as it says that."""
+    """How a process ended: the fields of the API's Status about it."""
 
     status: str = ""
     message: str = ""
@@ -66,7 +66,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 def exit_code_of(said: bytes) -> int:
-    """What the error stream said, as an exit code. Raises CommandFailed for a process of which nobody knows one."""
+    """Return the exit code in the error stream's content. Raises CommandFailed for a process without one."""
     try:
         status = msgspec.json.decode(said, type=_Status)
     except msgspec.DecodeError:
@@ -80,18 +80,18 @@ def exit_code_of(said: bytes) -> int:
 
 
 def _never_ran(why: str) -> CommandFailed:
-    """The error of a process that has no exit code, by what its runtime says. That has words for a person only."""
+    """Return the error of a process that has no exit code, by the runtime's message, which is text for people only."""
     if _NOT_FOUND.search(why):
         return CommandNotFound(why)
     if _NOT_EXECUTABLE.search(why):
         return NotExecutable(why)
-    return CommandFailed(why or "it failed without saying why")
+    return CommandFailed(why or "it failed without a reason")
 
 
 class RemoteProcess:
-    """Owns which stream is which, and what was said of the end so far. ``connection`` is one that blocks. ``output``
-    and ``errors`` take what the process writes; ``read`` gives what it is to read, b"" at the end, and may block: it is
-    called in a thread. ``has_window``: standard output is a terminal whose size the process' own is to have."""
+    """Owns the mapping of streams, and the status received so far. ``connection``: a blocking one. ``output`` and
+    ``errors``: receive the process's output; ``read``: returns its input, b"" at the end, and may block: it is called
+    in a thread. ``has_window``: standard output is a terminal, whose size the process's own terminal gets."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class RemoteProcess:
         self._unread: OSError | None = None
 
     async def run(self) -> int:
-        """Talk until the process has ended; its exit code. Raises CommandFailed, and OSError where what it is to read
+        """Run until the process has ended and return its exit code. Raises CommandFailed, and OSError if its input
         cannot be read."""
         writer = spdy.FrameWriter()
         opening = [writer.syn_stream(id_, {STREAM_TYPE: one.stream_type}) for one, id_ in self._ids.items()]
@@ -135,8 +135,8 @@ class RemoteProcess:
             blocking.run(self._connection.send_all, said)
 
     def _inwards(self) -> None:
-        """Send what the process is to read. To one that takes no more nothing more is read: how it ended is not known
-        yet, and what it said last is still being read by the main thread, which finds its end after it."""
+        """Send the input to the process. If the process reads no more, input is not read any more. Its status is not
+        known then; the main thread still reads its last output, and finds its end after it."""
         stream_id = self._ids[StreamChannel.STDIN]
         try:
             while said := self._next():
@@ -146,7 +146,7 @@ class RemoteProcess:
             return
 
     def _next(self) -> bytes:
-        """Read what comes next. Raises ConnectionAbortedError where it cannot be read, which ends the conversation."""
+        """Read the next input. Raises ConnectionAbortedError if it cannot be read, which ends the conversation."""
         try:
             return self._read()
         except OSError as error:
@@ -156,7 +156,7 @@ class RemoteProcess:
 
     @contextmanager
     def _sizes_sent(self) -> Iterator[None]:
-        """Send the window's size, and each other one it gets in the block."""
+        """Send the window's size, and each change of it in the block."""
         changes = os.eventfd(1)  # a signal handler may not take a lock
 
         def send() -> None:
@@ -195,9 +195,9 @@ class RemoteProcess:
 
 @contextmanager
 def raw_terminal() -> Iterator[None]:
-    """Standard input without the terminal's own opinions about keys, for the length of the block; and no longer, be it
-    that a signal ends the process in it."""
-    import termios  # noqa: PLC0415 - only where there is a terminal
+    """Switch the terminal of standard input to raw mode for the length of the block, and restore it also if a signal
+    ends the process in it."""
+    import termios  # noqa: PLC0415 - only for a terminal
     import tty  # noqa: PLC0415
 
     descriptor = sys.stdin.fileno()
@@ -222,7 +222,7 @@ def raw_terminal() -> Iterator[None]:
 
 
 def of_this_process(connection: Stream, streams: StandardStreams, *, has_window: bool) -> RemoteProcess:
-    """One that reads and writes what this process does; ``has_window`` as RemoteProcess has it."""
+    """Return a RemoteProcess with this process's standard streams; ``has_window`` as there."""
     read = partial(os.read, sys.stdin.fileno(), _BYTES) if streams.stdin else bytes
     return RemoteProcess(connection, streams, read, _to(1), _to(2), has_window=has_window)
 

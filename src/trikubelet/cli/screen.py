@@ -1,12 +1,12 @@
-"""A page on the whole terminal that is followed every two seconds: ``trikubelet top`` without a kind.
+"""The live view on the whole terminal, refreshed every two seconds: ``trikubelet top`` without a kind.
 
-    look ─► page, and the text that is open ─► every two seconds again, and at once when a text is opened;
-                                               while the agent is silent or away the last one stays, and says so
+    read ─► page, and the open text ─► again every two seconds, and at once when a text is opened;
+                                        while the agent does not answer the last one stays, marked so
     keys ─► screen_state.pressed ─► state ┐
     each second, and after each key ──────┴─► status_page.sheet_of or text_page.text_sheet ─► curses
 
-The two go on side by side, so a key is heard whatever the agent does. Nothing but the standard library's curses, so it
-works over ssh and wherever a terminal has a cursor.
+Both run concurrently, so keys work whatever the agent does. It needs only the standard library's curses, so it works
+over ssh and on any terminal with a movable cursor.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ if TYPE_CHECKING:
 PAGE_SECONDS: Final = 2.0
 DRAW_SECONDS: Final = 1.0
 ESCAPE_MILLISECONDS: Final = 25
-"""How long curses, and everything with it, waits after Escape for the rest of an arrow key: its own second is long."""
+"""Milliseconds that curses, and everything with it, waits after Escape for the rest of an arrow key; curses' default is
+a second."""
 HELP_TITLE: Final = "keys · Esc: back"
 
 
 class Window(Protocol):
-    """What is used of a ``curses.window``."""
+    """The methods of ``curses.window`` that are used."""
 
     encoding: str
 
@@ -60,7 +61,7 @@ class Window(Protocol):
 
 
 async def show(agent: AgentClient) -> None:
-    """Show the page until q. Raises CommandFailed: where there is no terminal, and when no agent answers at first."""
+    """Show the page until q. Raises CommandFailed without a terminal, and if no agent answers at first."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandFailed("the whole screen needs a terminal: write `trikubelet top pods` or `trikubelet top node`")
     try:
@@ -71,7 +72,7 @@ async def show(agent: AgentClient) -> None:
     if not moves:
         named = os.environ.get("TERM", "")
         raise CommandFailed(f"this terminal cannot be used: TERM={named} cannot move its cursor; try TERM=xterm")
-    page = await gather(agent)  # an agent that is not there is reported in a line
+    page = await gather(agent)  # a missing agent is reported in a line
     window = curses.initscr()
     try:
         curses.noecho()
@@ -91,8 +92,8 @@ async def show(agent: AgentClient) -> None:
 
 
 class Showing:
-    """Owns the state that the keys made, the page and the text that were read last, when that was, and why there is
-    nothing newer."""
+    """Owns the state made by the keys, the page and the text that were read last, their times, and why there is nothing
+    newer."""
 
     def __init__(self, window: Window, keyboard: int, page: Page) -> None:
         """``keyboard``: the descriptor that is readable when the window has keys."""
@@ -101,7 +102,7 @@ class Showing:
         self._page = page
         self._page_at = trio.current_time()
         self._text: tuple[Subject, Text] | None = None
-        self._text_at = 0.0  # when it was read, or, until it is, opened
+        self._text_at = 0.0  # the time when it was read, or opened, if it is not read yet
         self._problem = ""
         self._state = State()
         self._sheet = Sheet((), 0, 0, 1)
@@ -109,8 +110,8 @@ class Showing:
         self._reading = trio.CancelScope()
 
     async def run(self, look: Look, read_text: Read) -> None:
-        """Show the page, and each that ``look`` comes back with, until q or the end of the keyboard; and the text that
-        the keys open. Both raise CommandFailed, which is shown."""
+        """Show the page, and each result of ``look``, until q or the end of the keyboard; and the text that the keys
+        open. Both functions raise CommandFailed, which is shown."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._follow, look, read_text)
             await self._attend()
@@ -125,7 +126,7 @@ class Showing:
                 await self._read(look, read_text)
 
     async def _read(self, look: Look, read_text: Read) -> None:
-        """Read what is shown now, and draw it."""
+        """Read the shown text or page, and draw it."""
         subject = self._subject()
         try:
             if subject is None:
@@ -141,7 +142,7 @@ class Showing:
         self._draw()
 
     def _subject(self) -> Subject | None:
-        """What the text is about that is open; None where none is that must be read."""
+        """Return the subject of the open text; None if no text is open that must be read."""
         state = self._state
         if state.view not in (View.POD, View.LOGS) or state.selected is None:
             return None
@@ -153,7 +154,7 @@ class Showing:
             with trio.move_on_after(DRAW_SECONDS) as waited:
                 await trio.lowlevel.wait_readable(self._keyboard)
             keys = list(iter(self._window.getch, curses.ERR))
-            if not (keys or waited.cancelled_caught):  # something to read, and it is nothing
+            if not (keys or waited.cancelled_caught):  # readable, but no key: the end of the keyboard
                 return
             for key in keys:
                 self._press(key)
@@ -166,13 +167,13 @@ class Showing:
         if self._subject() != before:
             self._text, self._text_at = None, trio.current_time()
             self._opened.set()  # it is read at once,
-            self._reading.cancel()  # and does not wait for what is not shown any more
-        self._make()  # the next key goes by what this one did
+            self._reading.cancel()  # and does not wait for a text that is closed
+        self._make()  # the next key depends on the sheet after this one
 
     def _make(self) -> None:
-        """Make the sheet for the window as large as it is now."""
+        """Make the sheet for the window's present size."""
         height, width = self._window.getmaxyx()
-        height, width = height - 1, width - 1  # not into the last corner: behind it the cursor would have no place
+        height, width = height - 1, width - 1  # not into the last corner: the cursor would have no place after it
         state = self._state
         if state.view is View.HELP:
             self._sheet = text_sheet(Text(HELP_TITLE, HELP), "", state.first, height, width)
@@ -185,7 +186,7 @@ class Showing:
             self._state = replace(state, top=self._sheet.first)
 
     def _text_of(self, subject: Subject) -> tuple[Text, str]:
-        """The text, and what is wrong with it. One that is not read yet says why it is not."""
+        """Return the text, and its problem. A text that is not read yet has the reason."""
         seconds = trio.current_time() - self._text_at
         read_last, text = self._text or (None, None)
         if text is not None and read_last == subject:
@@ -199,7 +200,7 @@ class Showing:
         self._window.erase()
         for number, line in enumerate(self._sheet.lines):
             attributes = curses.A_REVERSE if number == self._sheet.marked else curses.A_NORMAL
-            # A log may have signs that the terminal's encoding has not.
+            # A log may have characters that the terminal's encoding does not have.
             shown = line.encode(self._window.encoding, "replace").decode(self._window.encoding)
             self._window.addnstr(number, 0, shown, width - 1, attributes)
         self._window.refresh()

@@ -1,4 +1,4 @@
-"""What the whole screen of ``top`` shows, asked of the agent: the node and its pods, and the text about one pod."""
+"""The data of the live view of ``top``, read from the agent: the node and its pods, and the text about one pod."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from trikubelet.cli.client import AgentClient
 
 LOG_LINES: Final = 500
-"""So many of the last lines of a log can be scrolled through."""
+"""Lines at the end of a log that can be scrolled through."""
 LOG_BYTES_MAX: Final = 256 * 1024
-"""And so many bytes: a line may be of any length."""
+"""Bytes of the same: a line may be of any length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a text is about: details of a pod or a log, ``container`` counting the pod's containers round and round."""
+    """The subject of a text: details of a pod or a log, where ``container`` counts the pod's containers cyclically."""
 
     view: View
     namespace: str
@@ -34,7 +34,7 @@ class Subject:
 
 
 async def gather(agent: AgentClient) -> Page:
-    """What is to be shown now. Raises CommandFailed."""
+    """Return the page as it is now. Raises CommandFailed."""
     (node,) = await asking.nodes(agent)
     metrics = {}
     for line in (await agent.get("/metrics")).decode().splitlines():
@@ -46,8 +46,8 @@ async def gather(agent: AgentClient) -> Page:
 
 
 async def read(agent: AgentClient, subject: Subject) -> Text:
-    """What there is to read now. Raises CommandFailed where the agent does not answer; that a pod or a log is not there
-    is a text."""
+    """Return the text as it is now. Raises CommandFailed if the agent does not answer; a missing pod or log is a
+    text."""
     named = f"{subject.namespace}/{subject.name}"
     try:
         pod = await asking.pod_named(agent, subject.namespace, subject.name)
@@ -66,7 +66,7 @@ async def read(agent: AgentClient, subject: Subject) -> Text:
 
 
 async def _log(agent: AgentClient, named: str, container: str) -> list[str]:
-    """The last lines of a container's log."""
+    """Return the last lines of a container's log."""
     kept = b""
     async with agent.stream(f"/logs/{named}/{container}", {"tailLines": str(LOG_LINES)}) as parts:
         async for part in parts:

@@ -1,4 +1,4 @@
-"""What the keys do on the whole screen of ``top``: which view is shown, and which pods of it.
+"""The state of the live view of ``top`` and its changes by keys: the view, and the pods in it.
 
             ┌────── Esc, q ──────┐
             ▼                    │
@@ -6,7 +6,7 @@
      │ └─── l ─────► LOGS ──┘
      └───── ? ─────► HELP             q in PODS ends
 
-Pure: ``screen`` hears the keys and draws what ``status_page`` and ``text_page`` make of the state.
+Pure: ``screen`` reads the keys and draws the sheets that ``status_page`` and ``text_page`` make of the state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class View(Enum):
-    """What is on the screen."""
+    """The view on the screen."""
 
     PODS = 1
     POD = 2
@@ -33,7 +33,7 @@ class View(Enum):
 
 
 class Order(StrEnum):
-    """What the pods are sorted by; the value is how the screen says so."""
+    """The order of the pods; the value is its name on the screen."""
 
     PROBLEMS = "problems"
     CPU = "CPU"
@@ -44,7 +44,7 @@ class Order(StrEnum):
 
 
 END: Final = 10**9
-"""A first line behind every text: its last lines are shown, also of a text that grows."""
+"""A first line behind every text: shows the last lines, also of a growing text."""
 FILTER_LETTERS_MAX: Final = 100
 KEY_ESCAPE: Final = 27
 _ENTER: Final = (curses.KEY_ENTER, ord("\n"), ord("\r"))
@@ -108,7 +108,7 @@ class Sheet:
 
 
 def pressed(state: State, key: int, sheet: Sheet) -> State:
-    """The state after a key; ``sheet``: what the window showed until then."""
+    """Return the state after a key; ``sheet``: the one that the window showed."""
     if state.is_typing:
         return _in_filter(state, key)
     if state.view is View.PODS:
@@ -171,7 +171,8 @@ def _in_text(state: State, key: int, sheet: Sheet) -> State:
 
 
 def _moved(at: int, key: int, sheet: Sheet) -> int:
-    """Where a key leads to from line or pod ``at``; it may be before the beginning or behind the end."""
+    """Return the place to which a key moves from line or pod ``at``; it may be before the beginning or behind the
+    end."""
     if key in (curses.KEY_HOME, curses.KEY_END):
         return END if key == curses.KEY_END else 0
     return at + _LINES.get(key, 0) + _PAGES.get(key, 0) * sheet.room

@@ -1,10 +1,10 @@
-"""What ``trikubelet top`` shows of a node and its pods on a whole screen, as much as a window has room for.
+"""The page of ``trikubelet top`` about a node and its pods, as much as a window has room for.
 
-    Page ─► the pods that fit the filter, in the order that was chosen ─► columns that fit the width ┐
-      └───► head: the node, a line about pods and keys, what is wrong, figures if they are wanted ────┴─► Sheet
+    Page ─► the pods that match the filter, in the chosen order ─► columns that fit the width ┐
+      └───► head: the node, a line about pods and keys, problems, figures if requested ───────┴─► Sheet
 
-In a low window the pods come first: half of its lines are theirs, and one at least. Pure: ``screen`` gathers the
-page and draws the lines, ``screen_state`` says what the keys do.
+In a low window the pods come first: half of its lines are theirs, and one at least. Pure: ``screen`` gathers the page
+and draws the lines, ``screen_state`` handles the keys.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ FIGURES: Final = {
     "trikubelet_status_waiting": "{:.0f} statuses to publish",
     "trikubelet_events_waiting": "{:.0f} events to publish",
 }
-"""Of the agent's metrics those that say whether it keeps up; what a node does not have is left out."""
+"""Metrics that show whether the agent keeps up; those that a node does not have are left out."""
 COLUMNS: Final = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "CPU(cores)", "MEMORY(bytes)", "AGE")
 DISPENSABLE: Final = ("AGE", "NAMESPACE", "READY", "RESTARTS")
-"""Columns that a narrow window does without, the first of them first."""
+"""Columns that a narrow window leaves out, the least needed first."""
 UNKNOWN_AMOUNT: Final = "-"
 SILENT_SECONDS: Final = 5.0
-"""A page that is older than this is not taken for how the node is now: an ordinary one is followed after two."""
+"""An older page is marked as stale, in seconds: it is usually refreshed after two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Everything there is to show, as it was at ``now_ns``."""
+    """All data of the page, as it was at ``now_ns``."""
 
     node: Node
     problems: Sequence[str]
@@ -57,7 +57,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One pod: what a table shows of it, and by what it is sorted. ``cores`` and ``bytes`` are 0 where unknown."""
+    """One pod: its cells and its sort keys. ``cores`` and ``bytes`` are 0 where unknown."""
 
     shown: PodRow
     amounts: tuple[str, str]
@@ -71,7 +71,7 @@ class _Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The cells below ``COLUMNS``."""
+        """Return the cells below ``COLUMNS``."""
         row = self.shown
         return (row.namespace, row.name, row.ready, row.status, row.restarts, *self.amounts, row.age)
 
@@ -81,7 +81,7 @@ class _Row:
 
     @property
     def has_problem(self) -> bool:
-        """True if the pod is not as it is meant to be, or not yet."""
+        """True if the pod is not in its desired state, or not yet."""
         ready, _, total = self.shown.ready.partition("/")
         return self.shown.status != "Completed" and (self.shown.status != "Running" or ready != total)
 
@@ -94,12 +94,12 @@ _KEYS: Final[Mapping[Order, Any]] = {
     Order.RESTARTS: lambda row: -row.restarts,
     Order.AGE: lambda row: row.created,
 }
-"""By what pods are sorted. Those that are equal stay in the order of a table: by namespace and name."""
+"""The sort keys. Equal pods keep the order of a table: by namespace and name."""
 
 
 def sheet_of(page: Page, state: State, warning: str, height: int, width: int) -> Sheet:
-    """What a window of this size shows of the page, with the selected pod in it; ``warning``: what is wrong with the
-    page itself, empty for nothing."""
+    """Return the part of the page that a window of this size shows, with the selected pod in it; ``warning``: a problem
+    of the page itself, empty for none."""
     every = _rows(page)
     rows = [row for row in every if _fits(row, state.filter)]
     rows.sort(key=_KEYS[state.order], reverse=state.order is Order.AGE)  # the youngest first
@@ -108,7 +108,7 @@ def sheet_of(page: Page, state: State, warning: str, height: int, width: int) ->
     heading, *lines = table.lines(row.cells for row in rows) or ["no pods" if not every else "no pod fits the filter"]
     head = _head(page, state, every, warning, height - 1 - min(len(lines), max(1, height // 2)), width)
     room = max(1, height - len(head) - 1)
-    is_counted = len(lines) > room > 2  # in the last line, where that costs no more than a third of the pods
+    is_counted = len(lines) > room > 2  # in the last line, if that costs no more than a third of the pods
     room -= is_counted
     at = names.index(state.selected) if state.selected in names else 0
     last = max(0, len(lines) - room)
@@ -121,7 +121,7 @@ def sheet_of(page: Page, state: State, warning: str, height: int, width: int) ->
 
 
 def _head(page: Page, state: State, rows: Sequence[_Row], warning: str, lines_max: int, width: int) -> list[str]:
-    """The lines above the pods, the most needed of them where not all have room."""
+    """Return the lines above the pods, the most needed of them if not all have room."""
     wrong = [in_a_cell(f"! {one}") for one in (*([warning] if warning else []), *page.problems)]
     node = NarrowTable(NODE_COLUMNS, width, dispensable=("MEMORY(%)", "CPU(%)")).lines(
         [[_amount(cell) for cell in node_row(page.used, page.node)]]
@@ -133,7 +133,7 @@ def _head(page: Page, state: State, rows: Sequence[_Row], warning: str, lines_ma
 
 
 def _line(state: State, rows: Sequence[_Row]) -> str:
-    """How many pods there are, what the keys did with them, and which keys tell more."""
+    """Return the line with the number of pods, the filter and order, and the most important keys."""
     if state.is_typing:
         return f"/{state.filter}_"
     fitting = sum(_fits(row, state.filter) for row in rows)
@@ -148,7 +148,7 @@ def _line(state: State, rows: Sequence[_Row]) -> str:
 
 def _figures(page: Page) -> list[str]:
     metrics = dict(page.metrics)
-    if LISTED in metrics:  # it is a moment, and an age says more
+    if LISTED in metrics:  # it is a time, and an age is more useful
         metrics[LISTED] = max(0.0, page.now_ns / SECOND_NS - metrics[LISTED])
     return [said.format(metrics[name]) for name, said in FIGURES.items() if name in metrics]
 
@@ -179,8 +179,8 @@ def _amount(cell: str) -> str:
 
 
 def warning_of(seconds: float, problem: str) -> str:
-    """What is wrong with a page of ``seconds`` ago, if anything is; ``problem``: why there is no newer one, empty where
-    nothing is known."""
+    """Return the problem of a page that is ``seconds`` old, if there is one; ``problem``: why there is no newer one,
+    empty if unknown."""
     if problem:
         return f"this is {seconds:.0f} s old: {problem}"
     return f"this is {seconds:.0f} s old: the agent is silent" if seconds > SILENT_SECONDS else ""

@@ -1,7 +1,7 @@
-"""Tables in kubectl's look: upper-case headings, columns three blanks apart, nothing after the last word of a line.
+"""Tables in kubectl's look: upper-case headings, columns three spaces apart, nothing after the last word of a line.
 
-A watch prints rows as they change. It keeps the widths it began with and widens them when it must, so that rows stay
-under their headings as long as that is possible.
+A watch prints rows as they change. It keeps the initial widths and widens them when it must, so that rows stay under
+their headings as long as possible.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ GAP = 3
 
 
 class Table:
-    """Holds the widths of the columns printed so far."""
+    """Owns the widths of the columns printed so far."""
 
     def __init__(self, headings: Sequence[str], *, show_headings: bool = True, gap: int = GAP) -> None:
         self._headings = tuple(headings)
@@ -26,7 +26,7 @@ class Table:
         self._due = show_headings
 
     def lines(self, rows: Iterable[Sequence[str]]) -> list[str]:
-        """The rows as lines; before the first of all the headings, unless they were not wanted."""
+        """Return the rows as lines; before the first of them the headings, if requested."""
         rows = [tuple(map(in_a_cell, row)) for row in rows]
         for row in rows:
             assert len(row) == len(self._widths)

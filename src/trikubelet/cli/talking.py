@@ -1,4 +1,4 @@
-"""What ``exec`` and ``attach`` share: which container, which streams, a terminal or none, and the exit code."""
+"""Shared by ``exec`` and ``attach``: the choice of container, streams and terminal, and the exit code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ ATTACH: Final = "attach"
 
 
 async def talk(args: argparse.Namespace, way: str, command: Sequence[str] = ()) -> int:
-    """Talk until the process ends; its exit code. ``way``: ``exec`` or ``attach``. Raises CommandFailed."""
+    """Connect the process's streams until it ends, and return its exit code. ``way``: ``exec`` or ``attach``. Raises
+    CommandFailed."""
     agent = asking.agent_of(args)
     pod = await asking.pod_named(agent, args.namespace, asking.bare_name(args.pod))
     container = args.container or asking.default_container(pod)
@@ -36,7 +37,7 @@ async def talk(args: argparse.Namespace, way: str, command: Sequence[str] = ()) 
     is_ours = tty and stdin and sys.stdin.isatty() and sys.stdout.isatty()
     if tty and not is_ours and (stdin or way != ATTACH):
         print("Unable to use a TTY - input is not a terminal or the right kind of file", file=sys.stderr)
-    if way != ATTACH:  # a command is given a terminal when there is one here
+    if way != ATTACH:  # a command gets a terminal if there is one here
         tty = is_ours
     streams = StandardStreams(stdin=stdin, stdout=True, stderr=not tty, tty=tty)
     asked = {"input": streams.stdin, "output": True, "error": streams.stderr, "tty": streams.tty}
@@ -50,8 +51,8 @@ async def talk(args: argparse.Namespace, way: str, command: Sequence[str] = ()) 
 async def conversation(
     agent: AgentClient, pod: k8s.Pod, container: str, way: str, query: Sequence[tuple[str, str]]
 ) -> AsyncGenerator[Stream, None]:
-    """The connection to a process in a container (``way``: ``exec`` or ``attach``), for the length of the block. Raises
-    CommandFailed, with the state of a container that does not run."""
+    """Yield the connection to a process in a container (``way``: ``exec`` or ``attach``), for the length of the block.
+    Raises CommandFailed, with the state of a container that does not run."""
     path = f"/{way}/{pod.metadata.namespace}/{pod.metadata.name}/{container}"
     async with AsyncExitStack() as stack:
         try:
@@ -62,16 +63,16 @@ async def conversation(
 
 
 def _container_of(pod: k8s.Pod, name: str) -> k8s.Container | None:
-    """What the pod says of the container; None where it has none of that name, which the agent will say."""
+    """Return the container's spec; None if the pod has none of that name, which the agent reports."""
     return next((one for one in with_ephemeral(pod) if one.name == name), None)
 
 
 def _as_started(args: argparse.Namespace, container: k8s.Container) -> tuple[bool, bool]:
-    """Whether a process that runs is written to, and whether it has a terminal: it was started with one or without, and
-    nobody who attaches can change that. What was asked for in vain is said on standard error, as kubectl does."""
+    """Return whether a running process reads standard input, and whether it has a terminal: that was decided at its
+    start and cannot change. A request for a missing one is reported on standard error, as kubectl does."""
     stdin, tty = bool(args.stdin and container.stdin), bool(container.tty)
     if args.tty and not tty:
         print(f"error: Unable to use a TTY - container {container.name} did not allocate one", file=sys.stderr)
-    if args.stdin and not stdin:  # runtimes take what is written, and nobody ever reads it
+    if args.stdin and not stdin:  # runtimes accept the input, and nothing ever reads it
         print(f"error: Unable to use stdin - container {container.name} was started without", file=sys.stderr)
     return stdin, tty

@@ -1,12 +1,12 @@
-"""Reading a tar archive from whom nobody trusts: one header after another, and never more in memory than one of them.
+"""Reads an untrusted tar archive: one header after another, and never more than one of them in memory.
 
-    512 bytes: a header ─► so many bytes of content, up to a full block ─► the next header ─► …       zeros: the end
+    512 bytes: a header ─► its content, padded to a full block ─► the next header ─► …       zeros: the end
 
-What does not fit into a header stands in the content of a member before it: a long name (GNU, types L and K), or names
-and sizes as ``key=value`` (POSIX's pax, type x). ``tarfile`` reads all of this, too, but it takes a name as long as its
-header says into memory, calls itself for each such member before another, and keeps every member it has seen.
+Data that does not fit into a header is the content of a member before it: a long name (GNU, types L and K), or names
+and sizes as ``key=value`` (POSIX's pax, type x). ``tarfile`` reads all of this, too. But it reads a name of any length
+into memory, recurses for each such member before another, and keeps every member that it has seen.
 
-Sparse files are told and not read: of all tars only bsdtar makes such members without being asked to.
+Sparse files are reported and not read: only bsdtar makes such members by default.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EXTENSION_BYTES_MAX: Final = 1024 * 1024
-"""Of names and other things said before a member. The kernel takes no path of more than 4096."""
+"""Bytes of names and other data before a member. The kernel accepts no path of more than 4096."""
 _BLOCK: Final = 512
 _PART_BYTES: Final = 64 * 1024
 _ZEROS: Final = bytes(_BLOCK)
@@ -28,11 +28,11 @@ _BROKEN: Final = "a pax header is broken"
 
 
 class NoArchive(Exception):
-    """What comes is no tar archive, or ends too soon."""
+    """The data is not a tar archive, or ends too soon."""
 
 
 class Kind(StrEnum):
-    """What a member is, in words that follow "is a"."""
+    """The kind of a member, in words that follow "is a"."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -40,8 +40,8 @@ class Kind(StrEnum):
     HARD_LINK = "hard link"
     DEVICE = "device"
     PIPE = "pipe"
-    SPARSE = "sparse file, which is not read here"
-    UNKNOWN = "member of a kind that is not known"
+    SPARSE = "sparse file, which is not supported"
+    UNKNOWN = "member of an unknown kind"
 
 
 _KINDS: Final = {
@@ -59,7 +59,7 @@ _LONG_NAMES: Final = {b"L": b"path", b"K": b"linkpath"}
 
 
 class Member(NamedTuple):
-    """What a header says. Nothing of it is to be believed but the kind; ``name`` and ``link`` hold no null character.
+    """The fields of a header. All but the kind are untrusted; ``name`` and ``link`` contain no null character.
     ``mtime``: seconds since 1970."""
 
     name: str
@@ -70,7 +70,7 @@ class Member(NamedTuple):
 
 
 class Members:
-    """The members in a stream, once. Owns what is unread of the content of the one that came last."""
+    """The members in a stream, once. Owns the unread content of the last one."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -78,7 +78,7 @@ class Members:
         self._padding = 0
 
     def __iter__(self) -> Iterator[Member]:
-        """Each of them; the content of the one before is passed over. Raises NoArchive."""
+        """Yield each of them; the rest of the content of the one before is skipped. Raises NoArchive."""
         said: dict[bytes, bytes] = {}
         while (header := self._header()) is not None:
             kind = header[156:157]
@@ -94,21 +94,21 @@ class Members:
             self._pass_over()
 
     def content(self) -> Iterator[bytes]:
-        """Of the member that came last, part by part. Raises NoArchive where the stream ends before it does."""
+        """Yield the content of the last member, part by part. Raises NoArchive if the stream ends before it does."""
         while self._left:
             part = self._stream.read(min(self._left, _PART_BYTES))
             if not part:
-                raise NoArchive("it ends in the middle")
+                raise NoArchive("it is truncated")
             self._left -= len(part)
             yield part
 
     def _header(self) -> bytes | None:
-        """The next one, None at the end."""
+        """Return the next one, None at the end."""
         header = self._stream.read(_BLOCK)
         if not header or header == _ZEROS:
             return None
         if len(header) < _BLOCK:
-            raise NoArchive("it ends in the middle")
+            raise NoArchive("it is truncated")
         others = header[: _CHECKSUM.start] + b" " * 8 + header[_CHECKSUM.stop :]
         # Some old programs summed up signed bytes.
         if _number(header[_CHECKSUM]) not in (sum(others), sum(others) - 256 * sum(byte > 127 for byte in others)):
@@ -123,7 +123,7 @@ class Members:
         name = said.get(b"path", name)
         if kind is Kind.FILE and name.endswith(b"/"):  # as before there was a type for directories
             kind = Kind.DIRECTORY
-        if header[156:157] == b"S" and header[482]:  # where its content belongs, in blocks of their own
+        if header[156:157] == b"S" and header[482]:  # the positions of its content, in blocks of their own
             while self._exactly(_BLOCK)[504]:
                 pass
         if any(key.startswith(b"GNU.sparse.") for key in said):
@@ -146,7 +146,7 @@ class Members:
     def _extension(self, header: bytes) -> bytes:
         size = _number(header[124:136])
         if size > EXTENSION_BYTES_MAX:
-            raise NoArchive(f"a name, or what else is said before a member, has {size} bytes")
+            raise NoArchive(f"a name or other data before a member has {size} bytes")
         self._begin(size)
         return b"".join(self.content())
 
@@ -159,7 +159,7 @@ class Members:
     def _exactly(self, count: int) -> bytes:
         octets = self._stream.read(count)
         if len(octets) < count:
-            raise NoArchive("it ends in the middle")
+            raise NoArchive("it is truncated")
         return octets
 
 
@@ -168,27 +168,29 @@ def _text(field: bytes) -> bytes:
 
 
 def _number(field: bytes, base: int = 8) -> int:
-    """In digits, or in binary where the first bit is set (GNU); then the second is the sign. Raises NoArchive."""
+    """Return a number in digits, or in binary if the first bit is set (GNU); then the second is the sign. Raises
+    NoArchive."""
     if field and field[0] & 0x80:
         bits = 8 * len(field) - 1
         value = int.from_bytes(field, "big") & ((1 << bits) - 1)
         return value - (value >> (bits - 1) << bits)
     digits = _text(field).strip()
-    if len(digits) > 20 or (digits and not digits.isdigit()):  # fewer than what takes time to convert
-        raise NoArchive("a number is none")
+    if len(digits) > 20 or (digits and not digits.isdigit()):  # fewer than take time to convert
+        raise NoArchive("a number is invalid")
     try:
         return int(digits or b"0", base)
     except ValueError as error:
-        raise NoArchive("a number is none") from error
+        raise NoArchive("a number is invalid") from error
 
 
 def _records(octets: bytes) -> dict[bytes, bytes]:
-    """Those of a pax header that matter: each is its length, a blank, ``key=value`` and a newline. Raises NoArchive."""
+    """Return the relevant records of a pax header: each is its length, a space, ``key=value`` and a newline. Raises
+    NoArchive."""
     found: dict[bytes, bytes] = {}
     octets, begin = octets.rstrip(b"\0"), 0
     while begin < len(octets):
         digits = octets[begin : begin + 20].partition(b" ")[0]
-        # Digits alone: what else may stand for a number in a header leads back, and round and round.
+        # Digits alone: other forms of a number could lead back, and into an endless loop.
         end = begin + (int(digits) if digits.isdigit() else 0)
         if not begin + len(digits) + 1 < end <= len(octets):
             raise NoArchive(_BROKEN)

@@ -1,4 +1,4 @@
-"""A text on the whole screen of ``top``: details of a pod, a log or the help, as much as a window has room for.
+"""A text in the live view of ``top``: details of a pod, a log or the help, as much as a window has room for.
 
 Lines that are too long are continued on the next one. Pure.
 """
@@ -19,15 +19,15 @@ _TAB_LETTERS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A title and the lines below it, as they came."""
+    """A title and the lines below it, unchanged."""
 
     title: str
     lines: Sequence[str]
 
 
 def text_sheet(text: Text, warning: str, first: int, height: int, width: int) -> Sheet:
-    """What a window of this size shows of the text from its ``first`` line on, or from the nearest to it there is;
-    ``warning``: what is wrong with the text, empty for nothing."""
+    """Return the part of the text that a window of this size shows from its ``first`` line on, or the nearest possible;
+    ``warning``: a problem of the text, empty for none."""
     lines = [part for line in text.lines for part in _parts(line, max(1, width))]
     wrong = [in_a_cell(f"! {warning}")] if warning else []
     room = max(1, height - 1 - len(wrong))
@@ -40,7 +40,7 @@ def text_sheet(text: Text, warning: str, first: int, height: int, width: int) ->
 
 
 def _parts(line: str, width: int) -> Iterator[str]:
-    """The line in parts that fit. Its indentation stays; control characters are spelt out."""
+    """Yield the line in parts that fit. Its indentation stays; control characters are escaped."""
     line = line.expandtabs(_TAB_LETTERS)
     indentation = line[: len(line) - len(line.lstrip(" "))]
     whole = indentation + in_a_cell(line) if line.strip() else ""

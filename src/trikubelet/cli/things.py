@@ -1,10 +1,10 @@
-"""Which things a command line means: the kinds and names behind ``get`` and ``describe``, and the selectors.
+"""The objects selected by a command line: the kinds and names of ``get`` and ``describe``, and the selectors.
 
     pods web api          pods,nodes          pod/web node/n1          pods -l app=web          events --for pod/web
-      └─ one kind, names    └─ several kinds    └─ things of any kind    └─ by labels, fields     └─ about an object
+      └─ one kind, names    └─ several kinds    └─ objects of any kind   └─ by labels, fields     └─ about an object
 
-Each kind that is meant becomes a ``Wanted``, which tells of a listed thing whether it is meant. kubectl's rules, and
-beyond them: a volume is found by its own name where one pod has such a volume, and an event or a volume by the name of
+Each kind becomes a ``Wanted``, which decides whether a listed object is selected. The rules are kubectl's, and in
+addition: a volume is found by its own name if only one pod has such a volume, and an event or a volume by the name of
 its pod.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What is meant of one kind. Without ``names`` it is everything that fits; an empty ``namespace`` is any, and an
+    """The selection of one kind. Without ``names`` it is everything that fits; an empty ``namespace`` is any, and an
     empty ``about`` any object, else ``KIND/NAME``."""
 
     kind: Kind
@@ -41,7 +41,7 @@ class Wanted(msgspec.Struct, frozen=True):
     about: str = ""
 
     def fits(self, one: Listed) -> bool:
-        """True if the thing is meant, whatever its name is."""
+        """True if the object is selected, whatever its name is."""
         return (
             (not self.namespace or not self.kind.namespaced or one.namespace == self.namespace)
             and (self.labels is None or bool(self.labels(one.labels or {})))
@@ -50,12 +50,12 @@ class Wanted(msgspec.Struct, frozen=True):
         )
 
     def has(self, one: Listed) -> bool:
-        """True if the thing is meant, by its name too."""
+        """True if the object is selected, by its name too."""
         return self.fits(one) and (not self.names or any(_is_called(one, name) for name in self.names))
 
     def named(self, name: str, things: Sequence[Listed]) -> list[Listed]:
-        """The things of that name: those that have it themselves, else the one that has it as another name, else those
-        about the object of that name. Raises CommandFailed for another name that several have."""
+        """Return the objects of that name: those that have it themselves, else the one that has it as another name,
+        else those about the object of that name. Raises CommandFailed for another name that several have."""
         if found := [one for one in things if one.name == name]:
             return found
         found = [one for one in things if name in one.aliases]
@@ -65,7 +65,7 @@ class Wanted(msgspec.Struct, frozen=True):
         return found or [one for one in things if _is_about(one, name)]
 
     def missing(self, name: str, everything: Sequence[Listed]) -> CommandFailed:
-        """The error about a name that no thing has, with the nearest that one has."""
+        """Return the error about a name that no object has, with the nearest existing one."""
         if self.kind is PODS:
             return asking.not_found(name, self.namespace, [one.whole for one in everything])
         hint = nearest(name, [known for one in everything for known in (one.name, *one.aliases)])
@@ -81,7 +81,7 @@ def _is_about(one: Listed, name: str) -> bool:
 
 
 def read_things(args: argparse.Namespace) -> tuple[Wanted, ...]:
-    """What the arguments mean, in the order it was written. Raises Misunderstood."""
+    """Return the selection in the arguments, in their order. Raises Misunderstood."""
     word, slash, _ = args.kind.partition("/")
     if slash:
         named = _by_kind(_kind(word), [args.kind, *args.names])
@@ -103,12 +103,12 @@ def _kind(word: str) -> Kind:
     if (kind := kind_of(word)) is None:
         known = [name for kind in KINDS for name in kind.names]
         remedy = nearest(word, known) or f"there are {', '.join(kind.names[0] for kind in KINDS)}"
-        raise Misunderstood(f'"{word}" is no kind of thing ({remedy})')
+        raise Misunderstood(f'"{word}" is not a kind of object ({remedy})')
     return kind
 
 
 def _by_kind(first: Kind, words: Sequence[str]) -> dict[Kind, list[str]]:
-    """The names by the kinds before their slashes; a name without one is of the first kind."""
+    """Return the names by the kinds before their slashes; a name without one is of the first kind."""
     named: dict[Kind, list[str]] = {}
     for word in words:
         before, slash, name = word.partition("/")
@@ -118,13 +118,13 @@ def _by_kind(first: Kind, words: Sequence[str]) -> dict[Kind, list[str]]:
 
 
 def _bare(kinds: Sequence[Kind], word: str) -> str:
-    """A name out of ``NAME`` or ``KIND/NAME``, where that is one of the kinds. A volume has a slash in its name."""
+    """Return the name in ``NAME`` or ``KIND/NAME``, if that is one of the kinds. A volume has a slash in its name."""
     before, slash, name = word.partition("/")
     return name if slash and kind_of(before) in kinds else word
 
 
 def _fields(args: argparse.Namespace, kind: Kind) -> tuple[FieldTerm, ...]:
-    """Raises Misunderstood for a field that things of this kind cannot be selected by."""
+    """Raises Misunderstood for a field that objects of this kind cannot be selected by."""
     if not (said := getattr(args, "field_selector", "")):
         return ()
     from trikubelet.core.selectors import parse_field_selector  # noqa: PLC0415 - only this selector needs it

@@ -1,4 +1,4 @@
-"""What pods, containers and the node use, as rows of a table: the columns and units of ``kubectl top``."""
+"""The resource usage of pods, containers and the node, as rows of a table: the columns and units of ``kubectl top``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NODE_COLUMNS: Final = ("NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(
 
 
 def pod_rows(pods: Iterable[PodStats]) -> Iterator[tuple[str, ...]]:
-    """A row for each pod; the namespace first."""
+    """Yield a row for each pod; the namespace first."""
     for pod in pods:
         yield (pod.pod_ref.namespace, pod.pod_ref.name, _cores(pod.cpu), _bytes(pod.memory))
 
 
 def container_rows(pods: Iterable[PodStats]) -> Iterator[tuple[str, ...]]:
-    """A row for each container; the namespace first."""
+    """Yield a row for each container; the namespace first."""
     for pod in pods:
         for one in pod.containers:
             yield (pod.pod_ref.namespace, pod.pod_ref.name, *_container(one))
@@ -36,7 +36,7 @@ def _container(one: ContainerStats) -> tuple[str, ...]:
 
 
 def node_row(summary: Summary, node: Node) -> tuple[str, ...]:
-    """The node's row; the shares are of what it can give to pods."""
+    """Return the node's row; the shares are of its allocatable resources."""
     used, there = summary.node, node.status.allocatable if node.status else {}
     cores = used.cpu.usage_nano_cores if used.cpu else None
     working_set = used.memory.working_set_bytes if used.memory else None
@@ -50,7 +50,7 @@ def node_row(summary: Summary, node: Node) -> tuple[str, ...]:
 
 
 def is_known(summary: Summary) -> bool:
-    """Whether it is known what everything uses of processors, which takes two looks."""
+    """True if the CPU use of everything is known, which takes two measurements."""
     return all(pod.cpu is None or pod.cpu.usage_nano_cores is not None for pod in summary.pods)
 
 

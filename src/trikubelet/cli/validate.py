@@ -1,8 +1,8 @@
-"""``trikubelet validate``: what an agent would say about manifests, before it has to.
+"""``trikubelet validate``: the faults of manifests as an agent would report them.
 
-The same ``load_manifest`` as the agent's sources, so there is one opinion. Beyond what one file can show: pods and
-objects of one name, or pods of one UID, in several of the files, files and directories with nothing in them, and
-fields that are accepted and not honoured yet. The verb in ``cli/commands`` prints what comes from here.
+It uses the same ``load_manifest`` as the agent's sources, so the results agree. In addition to the faults of one file
+it reports pods and objects of one name, or pods of one UID, in several of the files; files and directories with nothing
+in them; and fields that are accepted and have no effect yet. The verb in ``cli/commands`` prints the results.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 EXIT_FAULTY = 1
-SEEN = "1970-01-01T00:00:00Z"  # it is in no UID and nobody sees these pods
+SEEN = "1970-01-01T00:00:00Z"  # it is in no UID and never shown
 
 
 class Validated(NamedTuple):
-    """What was found in files, in lines. ``problems``: one per fault (``FILE:LINE: FIELD: what is wrong``), then one
-    per field that has no effect yet and per file or directory with nothing in it, marked as warnings; ``exit_code``: 1
-    where there is a fault; ``valid``: one per file without a fault, with what is in it."""
+    """The results for files, in lines. ``problems``: one per fault (``FILE:LINE: FIELD: problem``), then one per field
+    without effect and per empty file or directory, marked as warnings; ``exit_code``: 1 if there is a fault; ``valid``:
+    one per file without a fault, with its content."""
 
     problems: list[str]
     exit_code: int
@@ -49,11 +49,11 @@ class Validated(NamedTuple):
 
 
 def validate_files(paths: Sequence[str], node_name: str, *, embedded: bool = False) -> Validated:
-    """What is wrong with the files, and what is in the others.
+    """Return the faults of the files, and the content of the others.
 
-    A directory stands for the manifests an agent would find in it, ``-`` for standard input. A file that cannot be
-    read is a fault too. ``embedded``: so is a field for which the embedded runtime refuses a pod, and what that runtime
-    does without is a warning. Raises nothing.
+    A directory is the manifests that an agent would find in it, ``-`` standard input. A file that cannot be read is a
+    fault too. ``embedded``: so is a field for which the embedded runtime rejects a pod, and a field that it ignores is
+    a warning. Raises nothing.
     """
     texts = [load(path, node_name) for path in files_of(paths)]
     faults, warnings = _judged(texts, embedded=embedded)
@@ -68,29 +68,29 @@ def validate_files(paths: Sequence[str], node_name: str, *, embedded: bool = Fal
 
 
 def _content(loaded: Loaded) -> str:
-    """How many pods and objects there are: ``1 pod, 2 ConfigMaps``."""
+    """Return the numbers of pods and objects: ``1 pod, 2 ConfigMaps``."""
     counts = Counter(["pod"] * len(loaded.pods) + [type(one).__name__ for one in loaded.objects])
     return ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items())
 
 
 def bare_directories(paths: Sequence[str]) -> Iterator[str]:
-    """Those of the paths that are directories in which an agent would find no manifest, each once."""
+    """Return the given directories in which an agent would find no manifest, each once."""
     return (path for path in dict.fromkeys(paths) if not _files_at(path))
 
 
 def faults_of(paths: Sequence[str], node_name: str) -> list[Fault]:
-    """The faults of the files, without what is only worth a warning. Raises nothing."""
+    """Return the faults of the files, without warnings. Raises nothing."""
     return _judged(load(path, node_name) for path in files_of(paths))[0]
 
 
 def report(texts: Iterable[Loaded | Fault]) -> tuple[list[str], int]:
-    """The same for manifests that are loaded already, or have a fault instead of a text."""
+    """Return the same for manifests that are loaded already, or have a fault instead of a text."""
     faults, warnings = _judged(texts)
     return [in_a_cell(str(one)) for one in (*faults, *warnings)], EXIT_FAULTY if faults else 0
 
 
 def _judged(texts: Iterable[Loaded | Fault], *, embedded: bool = False) -> tuple[list[Fault], list[Fault]]:
-    """The faults, and what is worth a warning."""
+    """Return the faults, and the warnings."""
     faults: list[Fault] = []
     warnings: list[Fault] = []
     first: dict[tuple[str, str], Origin] = {}
@@ -126,9 +126,9 @@ def _judged(texts: Iterable[Loaded | Fault], *, embedded: bool = False) -> tuple
 
 
 def _refused(pod: Pod, origin: Origin) -> list[Fault]:
-    """A fault for each field for which the embedded runtime refuses the pod, in the order of their lines."""
+    """Return a fault for each field for which the embedded runtime rejects the pod, in the order of their lines."""
     found = [
-        origin.fault(field.path, f"refused by the embedded runtime: {field.why}", USE_CONTAINERD)
+        origin.fault(field.path, f"rejected by the embedded runtime: {field.why}", USE_CONTAINERD)
         for field in refused(pod)
     ]
     return sorted(found, key=lambda fault: fault.line or 0)
@@ -141,7 +141,7 @@ def _twice(origin: Origin, earlier: Origin, path: str, value: str, remedy: str) 
 
 
 def files_of(paths: Sequence[str]) -> Iterator[str]:
-    """The files meant by the paths, each once however often it is named."""
+    """Yield the files for the paths, each once however often it is named."""
     seen: set[str] = set()
     for path in paths:
         for file in _files_at(path):
@@ -157,23 +157,23 @@ def _files_at(path: str) -> list[str]:
     try:
         names = sorted(name for name in os.listdir(path) if why_ignored(name) is None)
     except OSError:
-        return [path]  # whoever reads it will say why that cannot be done
+        return [path]  # its reader will report the error
     return [file for file in (os.path.join(path, name) for name in names) if os.path.isfile(file) or _is_lost(file)]
 
 
 def _is_lost(path: str) -> bool:
-    """Whether it is a link to nothing, or one that leads round in circles."""
+    """True for a link to nothing, or one in a circle."""
     return os.path.islink(path) and not os.path.exists(path)
 
 
 def load(path: str, node_name: str) -> Loaded | Fault:
-    """What a manifest says on this node, or why it cannot be read. Raises nothing."""
+    """Return a loaded manifest, or why it cannot be read. Raises nothing."""
     text = read(path)
     return text if isinstance(text, Fault) else load_manifest(text, _source(path), node_name, SEEN)
 
 
 def read(path: str) -> bytes | Fault:
-    """A manifest's text, or why it cannot be had. Raises nothing."""
+    """Return a manifest's text, or why it cannot be read. Raises nothing."""
     bytes_max = Bounds().manifest_bytes_max
     source = _source(path)
     try:
@@ -191,7 +191,7 @@ def read(path: str) -> bytes | Fault:
 
 
 def _too_large(source: str, bytes_max: int) -> Fault:
-    return Fault(source, None, "", f"larger than {bytes_max} bytes", "no manifest is; is this the right file?")
+    return Fault(source, None, "", f"larger than {bytes_max} bytes", "is this the right file?")
 
 
 def _source(path: str) -> str:

@@ -1,9 +1,9 @@
-"""The one table of verbs, in the order of the help, and where each verb's arguments and work are.
+"""The one table of verbs, in the order of the help, and the modules of each verb's arguments and work.
 
-``main`` speaks by it; ``help``, ``completion`` and ``man`` are made of it and of the verbs' parsers, so that none of
-them can be forgotten. A new verb is a line in ``VERBS``, a module of ``cli/words`` with ``parser()`` and a module of
-``cli/commands`` with ``run(argv) -> int``. Modules are imported when they are needed: ``get pods`` does not wait for
-what only others need.
+``main`` dispatches by it; ``help``, ``completion`` and ``man`` are made of it and of the verbs' parsers, so that no
+verb can be missing there. A new verb is a line in ``VERBS``, a module of ``cli/words`` with ``parser()`` and a module
+of ``cli/commands`` with ``run(argv) -> int``. Modules are imported when they are needed: ``get pods`` must not wait for
+modules of other verbs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ EXIT_CODES: Final = {
     "exec": {"N": "exit code of the command"},
     "run": {"N": "exit code of the first container that failed", "124": "the timeout expired; the pod was stopped"},
     "the agent": {
-        "0": "it was asked to end",
+        "0": "it received a signal to end",
         "1": "it did not start, could not continue, or a second signal ended it at once; the last line on standard "
         "error gives the reason",
     },
@@ -69,9 +69,9 @@ EXIT_CODES: Final = {
 
 
 class Option(NamedTuple):
-    """One flag or argument of a verb, as its parser has it. ``names`` is empty for an argument; ``value`` what stands
-    for the value, empty for a switch; ``choices`` all it may be, where they are known; ``repeats``: it may be given
-    several times; ``alone``: a flag that may be given without its value."""
+    """One flag or argument of a verb, as its parser has it. ``names`` is empty for an argument; ``value``: the
+    placeholder of the value, empty for a switch; ``choices``: all possible values, if known; ``repeats``: it may be
+    given several times; ``alone``: a flag that may be given without its value."""
 
     names: tuple[str, ...]
     value: str
@@ -82,13 +82,13 @@ class Option(NamedTuple):
 
 
 def runner(verb: str) -> Callable[[Sequence[str]], int]:
-    """What carries a verb out."""
+    """Return the function that runs a verb."""
     run: Callable[[Sequence[str]], int] = _module("commands", verb).run
     return run
 
 
 def parser_of(verb: str) -> Parser:
-    """The parser of a verb's arguments."""
+    """Return the parser of a verb's arguments."""
     made: Parser = _module("words", verb).parser()
     return made
 
@@ -98,8 +98,8 @@ def _module(package: str, verb: str) -> ModuleType:
 
 
 def options(parser: argparse.ArgumentParser) -> list[Option]:
-    """The flags and arguments of a parser, without ``--help``. Reads what argparse keeps for its own help: the one list
-    of them it has."""
+    """Return the flags and arguments of a parser, without ``--help``. Reads argparse's private list, the only one there
+    is."""
     found = []
     for action in parser._actions:
         if "--help" in action.option_strings:

@@ -1,22 +1,22 @@
-"""What somebody writes by whole lines, where others write to the same place in between."""
+"""Splits output into whole lines, so that several outputs can be printed to one place."""
 
 from __future__ import annotations
 
 from typing import Final
 
 LINE_BYTES_MAX: Final = 1024 * 1024
-"""A longer line is broken rather than kept: nothing says that it ever ends."""
+"""A longer line is broken rather than kept, because it may never end."""
 
 
 class WholeLines:
-    """Owns the beginning of a line whose end has not come. ``before``: what each line begins with."""
+    """Owns the beginning of an unfinished line. ``before``: the beginning of each printed line."""
 
     def __init__(self, before: bytes) -> None:
         self._before = before
         self._torn = bytearray()
 
     def of(self, block: bytes) -> bytes:
-        """The lines that have ended by now that ``block`` came, too."""
+        """Return the lines that are complete after ``block``."""
         ended, newline, begun = block.rpartition(b"\n")
         lines = []
         if newline:
@@ -29,5 +29,5 @@ class WholeLines:
         return b"".join(self._before + line + b"\n" for line in lines)
 
     def rest(self) -> bytes:
-        """The line that did not end, without a newline; empty if there is none."""
+        """Return the unfinished line, without a newline; empty if there is none."""
         return self._before + bytes(self._torn) if self._torn else b""

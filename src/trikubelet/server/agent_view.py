@@ -1,7 +1,7 @@
-"""What the local API may ask of the agent beyond its pods: the node's object, images, what is configured, a restart.
+"""Protocol with what the local API reads from the agent: the Node object, images, the configuration, a restart.
 
-``app/agent_view.py`` implements it; tests give one of their own. Apart from ``NodeView``, because the node's own port
-shows none of this, and because here some answers take a call to the runtime.
+``app/agent_view.py`` implements it; tests have their own implementation. It is separate from ``NodeView`` because the
+node's own port shows none of this, and because some answers need a call to the runtime.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class ImageNote(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 
 class ConfigNote(msgspec.Struct, frozen=True, rename="camel"):
-    """What the agent runs with. ``configuration`` is the whole KubeletConfiguration, secrets masked; ``provenance``
-    says of each given field, flag and place where it was given; ``places`` are directories and files by what they are
-    for; ``manifests`` is where static pods are looked for, empty where nowhere; ``flags`` are given ones that neither
-    the configuration nor the places mention, with their values."""
+    """The agent's configuration. ``configuration``: the whole KubeletConfiguration, secrets masked. ``provenance``: for
+    each given field, flag and place, where it was set. ``places``: directories and files, by their purpose.
+    ``manifests``: the place of static pods, empty where there is none. ``flags``: given flags that neither the
+    configuration nor the places contain, with their values."""
 
     configuration: dict[str, Any]
     provenance: dict[str, str]
@@ -42,22 +42,22 @@ class ConfigNote(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AgentView(Protocol):
-    """The agent, for those who may open its socket."""
+    """The agent, for clients that may open its socket."""
 
     async def node(self) -> k8s.Node:
-        """The node as its cluster has it, or would have it."""
+        """Return the Node object as the cluster has it, or as it would be registered."""
         ...
 
     async def images(self) -> Sequence[ImageNote]:
-        """The images the runtime has. Raises RuntimeCallError."""
+        """Return the runtime's images. Raises RuntimeCallError."""
         ...
 
     def configuration(self) -> ConfigNote:
-        """What the agent runs with."""
+        """Return the agent's configuration and where each value was set."""
         ...
 
     def kubeconfig(self) -> bytes:
-        """How kubectl asks this node. Raises NotShown where it cannot."""
+        """Return a kubeconfig with which kubectl reads this node. Raises NotShown where that is not configured."""
         ...
 
     def restart(self, namespace: str, name: str, container: str) -> Mapping[str, str]:
@@ -66,5 +66,5 @@ class AgentView(Protocol):
         ...
 
     async def examined(self) -> Sequence[Finding]:
-        """What is wrong with this node, and what is well."""
+        """Return the doctor's findings, good ones included."""
         ...

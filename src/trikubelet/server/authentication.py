@@ -1,13 +1,13 @@
-"""Who asks the node's API: the first proof that holds counts.
+"""Authentication of clients of the node's API: the first valid credential counts.
 
     client certificate, checked by TLS ─► still valid ─► CN is the user, O are the groups
-    Authorization: Bearer … ─► TokenReview, remembered ─► the user the API server names
-    the same token as a WebSocket's protocol, as browsers must ─► the same
-    no proof at all ─► system:anonymous, where that is allowed
-    anything else ─► nobody: 401
+    Authorization: Bearer … ─► TokenReview, cached ─► the user in the API server's answer
+    the same token as a WebSocket protocol, as browsers must ─► the same
+    no credential at all ─► system:anonymous, where that is allowed
+    anything else ─► 401
 
-A proof that does not hold never makes its bearer anonymous. TLS has refused a certificate of another authority before
-a request could come. Of tokens only a digest is remembered. (upstream-behaviour.md §1.21)
+A client with an invalid credential is never anonymous. TLS has rejected certificates of other authorities before a
+request can arrive. Tokens are cached as digests only. (upstream-behaviour.md §1.21)
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 HOLDERS_KEPT_MAX: Final = 2048
 NOBODYS_KEPT_MAX: Final = 2048
 TOKEN_BYTES_MAX: Final = 64 * 1024
-"""A longer one is nobody's. A service account's has some thousand bytes."""
+"""A longer token is rejected. A service account's token has a few thousand bytes."""
 
 
 class Authenticator:
-    """Owns whose token is whose, and which are nobody's, as far as that is remembered."""
+    """Owns the cached TokenReview answers: the users of valid tokens, and the invalid tokens."""
 
     def __init__(self, rules: Rules, reviews: Reviews, clock: Clock) -> None:
         self._rules = rules
         self._reviews = reviews
         self._clock = clock
         seconds = rules.webhook.cache_ttl
-        # Apart, so that those that anybody can make up push out none that is somebody's.
+        # Two caches, so that invented tokens cannot evict valid ones.
         self._holders = ExpiringCache[Caller | None](HOLDERS_KEPT_MAX, lambda holder: seconds if holder else 0)
         self._nobodys = ExpiringCache[Caller | None](NOBODYS_KEPT_MAX, lambda holder: 0 if holder else seconds)
 
     async def caller(self, request: Request) -> Caller | None:
-        """Who asks, or None when the request names nobody. Raises ApiError when a token cannot be reviewed, and Crowded
-        when too many others are to be."""
+        """Return the request's user, or None where it has no valid credential. Raises ApiError if the API server cannot
+        review the token, and Crowded if too many reviews are queued."""
         shown = request.certificate
         if shown is not None and shown.common_name and shown.valid_at(self._clock.now_ns()):
             return recognised(shown.common_name, shown.organizations)
@@ -69,6 +69,6 @@ class Authenticator:
 
 
 def bearer(request: Request) -> str:
-    """The token a request shows; "" where it shows none."""
+    """Return the request's bearer token; "" where it has none."""
     scheme, _, rest = request.headers.get("authorization", "").strip().partition(" ")
     return rest.strip() if scheme.lower() == "bearer" else ""

@@ -1,7 +1,7 @@
-"""What a caller of the node's API may do: everything (AlwaysAllow), or what the API server's authorizers say (Webhook).
+"""Authorization of the node's API: everything is allowed (AlwaysAllow), or the API server decides (Webhook).
 
-A request needs one of the rights ``core.node_access`` names. Each is asked for on its own and remembered as long as the
-configuration says, what is allowed and what is not for different times.
+A request needs one of the rights that ``core.node_access`` lists. Each right is reviewed separately. Answers are cached
+for the configured times, which differ for allowed and denied rights.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VERDICTS_KEPT_MAX: Final = 4096
 
 
 class Authorizer:
-    """Owns who may do what, as far as that is remembered."""
+    """Owns the cached SubjectAccessReview answers."""
 
     def __init__(self, rules: Rules, reviews: Reviews) -> None:
         self._mode = rules.mode
@@ -29,7 +29,7 @@ class Authorizer:
         self._verdicts = ExpiringCache[bool](VERDICTS_KEPT_MAX, lambda allowed: good if allowed else bad)
 
     async def allows(self, caller: Caller, method: str, path: str) -> bool:
-        """Whether the caller may ask for that. Raises ApiError when that cannot be found out."""
+        """True if the caller may send such a request. Raises ApiError if the API server cannot review it."""
         if self._mode == "AlwaysAllow":
             return True
         for subresource in subresources(path):

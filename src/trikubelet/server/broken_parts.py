@@ -1,7 +1,7 @@
-"""BrokenParts, what the agent's log says of rotated parts that cannot be read whole.
+"""BrokenParts, which limits the log lines about rotated log files that cannot be read whole.
 
-There may be thousands of them, for a container may have a hand in their directory. So all of them are one line for each
-reader, and one a minute while he follows.
+There may be thousands of them, because a container may write to their directory. So each reader logs one line for all
+of them, and one a minute while it follows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class BrokenParts:
-    """Owns what is still to be told of the parts that one reader could not be shown whole."""
+    """Owns the broken parts of one reader that are not yet logged."""
 
     def __init__(self) -> None:
         self._first = ""
@@ -22,15 +22,15 @@ class BrokenParts:
         self._rate_limit = LogRateLimit()
 
     def note(self, what: str) -> None:
-        """One more, and what is the matter with it."""
+        """Record a broken part and its error."""
         if self._first:
             self._more += 1
         else:
             self._first = what
 
     def tell(self) -> None:
-        """In one line: what is the matter with the first of them, and how many more there are. What may not be told yet
-        is kept for the next time."""
+        """Log one line: the first error and the number of the others. Within a minute of the last line they are kept
+        for the next."""
         if not self._first or not self._rate_limit.may_log():
             return
         if self._more:

@@ -1,8 +1,10 @@
-"""GET /metrics/cadvisor: what Prometheus keeps of each cgroup, under the names dashboards ask for (cAdvisor's).
+"""GET /metrics/cadvisor: the metrics of each cgroup that Prometheus stores, under cAdvisor's names, which dashboards
+use.
 
-A container has its names in all labels, its pod's cgroup only ``namespace`` and ``pod``; the machine, all pods and a
-class of them have none, and are distinguished by their ``id``, which is the cgroup's path. Networks are those of pods.
-What the kernel does not report is left out, so a dashboard shows a gap and no zero. (upstream-behaviour.md §1.21)
+A container has its names in all labels, its pod's cgroup only ``namespace`` and ``pod``. The cgroups of the machine, of
+all pods and of a QoS class have none; their ``id`` label, the cgroup's path, distinguishes them. Network metrics belong
+to pods. Values that the kernel does not report are left out, so a dashboard shows a gap instead of a zero.
+(upstream-behaviour.md §1.21)
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ if TYPE_CHECKING:
     from trikubelet.model.usage import Disk, Interface, NodeGauges, Usage
 
 CPU_PERIOD_US: Final = 100_000
-_WRITTEN_HELP: Final = "What is used of the disk: by a container, outside of volumes; of the node's, in all."
+_WRITTEN_HELP: Final = "Used bytes of the disk: by a container, without volumes; of the node, in total."
 
 
 class _Subject(NamedTuple):
-    """Something with a usage: its labels, and the container where it is one."""
+    """A cgroup with a usage: its labels, and its container if it has one."""
 
     named: str
     usage: Usage
@@ -33,7 +35,7 @@ class _Subject(NamedTuple):
 
 
 class _Series(NamedTuple):
-    """One metric of a usage; ``more``: a label it has besides."""
+    """One metric of a usage; ``more``: an additional label."""
 
     name: str
     kind: Literal["counter", "gauge"]
@@ -62,13 +64,13 @@ _CPU: Final = (
     _Series(
         "container_cpu_user_seconds_total",
         "counter",
-        "Of that, time in programs.",
+        "The part of it in programs.",
         lambda u: _seconds(u.user_ns),
     ),
     _Series(
         "container_cpu_system_seconds_total",
         "counter",
-        "Of that, time in the kernel.",
+        "The part of it in the kernel.",
         lambda u: _seconds(u.system_ns),
     ),
     _Series("container_cpu_cfs_periods_total", "counter", "Periods of the quota that passed.", lambda u: u.periods),
@@ -81,13 +83,13 @@ _CPU: Final = (
     _Series(
         "container_cpu_cfs_throttled_seconds_total",
         "counter",
-        "Time for which tasks had to wait for the next period.",
+        "Time that tasks were throttled until the next period.",
         lambda u: _seconds(u.throttled_ns),
     ),
     _Series(
         "container_cpu_cfs_burst_periods_total",
         "counter",
-        "Periods in which more than the quota was used, from what was saved before.",
+        "Periods in which more than the quota was used, from saved quota.",
         lambda u: u.burst_periods,
     ),
     _Series(
@@ -102,7 +104,7 @@ _MEMORY: Final = (
     _Series(
         "container_memory_working_set_bytes",
         "gauge",
-        "Memory that cannot be had back without swapping.",
+        "Memory that cannot be reclaimed without swapping.",
         lambda u: u.working_set_bytes,
     ),
     _Series("container_memory_rss", "gauge", "Memory of no file.", lambda u: u.rss_bytes),
@@ -110,13 +112,13 @@ _MEMORY: Final = (
     _Series(
         "container_memory_total_active_file_bytes",
         "gauge",
-        "Memory of files that was used lately.",
+        "Recently used memory of files.",
         lambda u: u.active_file_bytes,
     ),
     _Series(
         "container_memory_total_inactive_file_bytes",
         "gauge",
-        "Memory of files that the kernel would take back first.",
+        "Memory of files that the kernel reclaims first.",
         lambda u: u.inactive_file_bytes,
     ),
     _Series("container_memory_mapped_file", "gauge", "Memory of files that are mapped.", lambda u: u.mapped_bytes),
@@ -124,7 +126,7 @@ _MEMORY: Final = (
     _Series("container_memory_max_usage_bytes", "gauge", "Most memory ever used.", lambda u: u.peak_bytes),
     _Series("container_memory_kernel_usage", "gauge", "Memory of the kernel's.", lambda u: u.kernel_bytes),
     _Series("container_memory_failcnt", "counter", "Times the limit of memory was hit.", lambda u: u.limit_hits),
-    _Series("container_oom_events_total", "counter", "Processes killed for want of memory.", lambda u: u.oom_kills),
+    _Series("container_oom_events_total", "counter", "Processes killed because memory ran out.", lambda u: u.oom_kills),
 )
 _FAULTS: Final = "container_memory_failures_total"
 _FAULTS_HELP: Final = "Page faults."
@@ -146,7 +148,7 @@ _PROCESSES: Final = (
     _Series("container_threads_max", "gauge", "Most processes and threads allowed.", lambda u: u.threads_max),
 )
 _SECTOR_BYTES: Final = 512
-"""The kernel counts in these, whatever a device has."""
+"""The kernel counts in sectors of this size, whatever the device's own sector size is."""
 _DISKS: Final[tuple[tuple[str, str, int, Callable[[Disk], float]], ...]] = (
     ("container_fs_reads_bytes_total", "Bytes read from devices.", 1, lambda d: d.sectors_read * _SECTOR_BYTES),
     ("container_fs_writes_bytes_total", "Bytes written to devices.", 2, lambda d: d.sectors_written * _SECTOR_BYTES),
@@ -156,20 +158,20 @@ _DISKS: Final[tuple[tuple[str, str, int, Callable[[Disk], float]], ...]] = (
 _DISK_WORK: Final[tuple[tuple[str, Literal["counter", "gauge"], str, Callable[[Disk], float]], ...]] = (
     ("container_fs_sector_reads_total", "counter", "Sectors read.", lambda d: d.sectors_read),
     ("container_fs_sector_writes_total", "counter", "Sectors written.", lambda d: d.sectors_written),
-    ("container_fs_reads_merged_total", "counter", "Reads that others included.", lambda d: d.reads_merged),
-    ("container_fs_writes_merged_total", "counter", "Writes that others included.", lambda d: d.writes_merged),
+    ("container_fs_reads_merged_total", "counter", "Reads merged into others.", lambda d: d.reads_merged),
+    ("container_fs_writes_merged_total", "counter", "Writes merged into others.", lambda d: d.writes_merged),
     ("container_fs_read_seconds_total", "counter", "Time of reads.", lambda d: d.read_ms / 1000),
     ("container_fs_write_seconds_total", "counter", "Time of writes.", lambda d: d.write_ms / 1000),
-    ("container_fs_io_current", "gauge", "Requests under way.", lambda d: d.in_flight),
-    ("container_fs_io_time_seconds_total", "counter", "Time with requests under way.", lambda d: d.busy_ms / 1000),
+    ("container_fs_io_current", "gauge", "Requests in progress.", lambda d: d.in_flight),
+    ("container_fs_io_time_seconds_total", "counter", "Time with requests in progress.", lambda d: d.busy_ms / 1000),
     (
         "container_fs_io_time_weighted_seconds_total",
         "counter",
-        "That time, counted for each of them.",
+        "The same, counted for each request.",
         lambda d: d.weighted_ms / 1000,
     ),
 )
-"""The kernel counts these by device, and not by cgroup."""
+"""Metrics that the kernel counts by device, not by cgroup."""
 _NETWORK: Final = tuple(
     (f"container_network_{way}_{what}_total", f"{said} {heard}.", column)
     for way, heard, first in (("receive", "received", 1), ("transmit", "sent", 5))
@@ -183,7 +185,7 @@ _NETWORK: Final = tuple(
 
 
 def cadvisor_metrics(snapshot: StatsSnapshot) -> bytes:
-    """The snapshot as text."""
+    """Return the snapshot in Prometheus' text format."""
     return exposed(_families(snapshot))
 
 
@@ -245,7 +247,8 @@ def _faults(subjects: Sequence[_Subject]) -> Family:
 
 
 def _disks(subjects: Sequence[_Subject], machine: NodeGauges) -> Iterator[Family]:
-    """By device and cgroup, and the machine's at ``/``. Dashboards select devices by names such as ``/dev/sda``."""
+    """Yield disk metrics by device and cgroup, the machine's at ``/``. Dashboards select devices by names such as
+    ``/dev/sda``."""
     at_ns = machine.usage.at_ns
     paths = {one.number: f"/dev/{one.name}" for one in machine.disks}
     of_machine = [(f"{_named('/')},{labels(device=paths[one.number])}", one) for one in machine.disks]
@@ -285,14 +288,14 @@ def _networks(subjects: Sequence[_Subject]) -> Iterator[Family]:
 
 
 def _of_containers(subjects: Sequence[_Subject]) -> Iterator[Family]:
-    """What only containers have: their beginning, their limits and their own files."""
+    """Yield metrics that only containers have: start time, limits, and their own files."""
     found = [(s.named, s.container, s.usage.at_ns) for s in subjects if s.container is not None]
     series: tuple[tuple[str, str, Callable[[ContainerUsed], float | None]], ...] = (
         ("container_start_time_seconds", "When it started, since the epoch.", lambda c: c.started_ns / SECOND_NS),
         ("container_spec_memory_limit_bytes", "Its limit of memory, 0 for none.", _memory_limit_bytes),
         ("container_spec_memory_swap_limit_bytes", "Its limit of memory and swap, 0 for none.", _swap_limit_bytes),
         ("container_spec_memory_reservation_limit_bytes", "Its soft limit of memory; none is ever set.", lambda _: 0),
-        ("container_spec_cpu_shares", "Its share of processors that are wanted.", lambda c: c.cpu_shares),
+        ("container_spec_cpu_shares", "Its share of contended processors.", lambda c: c.cpu_shares),
         ("container_spec_cpu_period", "The period of its quota, in microseconds.", lambda _: CPU_PERIOD_US),
         ("container_spec_cpu_quota", "Its quota of a period, in microseconds.", _quota_us),
         ("container_fs_usage_bytes", _WRITTEN_HELP, _written_bytes),
@@ -314,7 +317,7 @@ def _quota_us(one: ContainerUsed) -> float | None:
 
 
 def _memory_limit_bytes(one: ContainerUsed) -> float:
-    """The limit that the cgroup keeps, in whole pages; the spec's where the cgroup could not be read."""
+    """Return the limit that the cgroup has, in whole pages; the spec's limit if the cgroup could not be read."""
     kept = one.used.usage.limit_bytes if one.used is not None else None
     return kept or one.memory_limit_bytes or 0
 
@@ -328,7 +331,8 @@ def _written_bytes(one: ContainerUsed) -> float | None:
 
 
 def _of_disk(node: NodeUsed) -> Iterator[Family]:
-    """The node's disk, which cAdvisor has at the machine's cgroup. More samples of a metric that is there already."""
+    """Yield the metrics of the node's disk, which cAdvisor reports for the machine's cgroup: more samples of the
+    metrics above."""
     disk = node.disk
     if disk is None:
         return
@@ -336,8 +340,8 @@ def _of_disk(node: NodeUsed) -> Iterator[Family]:
     for name, help_, value in (
         ("usage_bytes", _WRITTEN_HELP, disk.used_bytes),
         ("limit_bytes", "Bytes of the disk.", disk.capacity_bytes),
-        ("inodes_free", "Inodes that are free.", disk.inodes_free),
-        ("inodes_total", "Inodes there are.", disk.inodes),
+        ("inodes_free", "Free inodes.", disk.inodes_free),
+        ("inodes_total", "Number of inodes.", disk.inodes),
     ):
         samples = [] if value is None else [sample(f"container_fs_{name}", named, value, disk.at_ns)]
         yield Family(f"container_fs_{name}", "gauge", help_, samples)

@@ -1,10 +1,11 @@
-"""POST /checkpoint/NAMESPACE/POD/CONTAINER[?timeout=SECONDS]: a container's state as an archive, where the runtime can.
+"""POST /checkpoint/NAMESPACE/POD/CONTAINER[?timeout=SECONDS]: write a container's state to an archive, where the
+runtime can.
 
-    which container ─► <root>/checkpoints/checkpoint-POD_NAMESPACE-CONTAINER-TIME.tar ─► the runtime writes it
-       └ none that runs: 404                                                              └ cannot: 501, fails: 500
+    the container ─► <root>/checkpoints/checkpoint-POD_NAMESPACE-CONTAINER-TIME.tar ─► the runtime writes it
+       └ not running: 404                                                            └ unsupported: 501, fails: 500
 
-The archive holds all of the container's memory, secrets included: its directory is root's alone, and nothing here
-serves it or removes it. (upstream-behaviour.md §1.24; kubernetes.io, "Kubelet Checkpoint API")
+The archive contains all of the container's memory, secrets included. So only root may read its directory, and the API
+neither serves nor removes it. (upstream-behaviour.md §1.24; kubernetes.io, "Kubelet Checkpoint API")
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
 
 DIRECTORY: Final = "checkpoints"
 SECONDS_MAX: Final = 600
-"""For the runtime, where nobody says how long it may take, and at most."""
+"""The runtime's default and longest time, in seconds."""
 ANSWER_SECONDS: Final = 10.0
-"""For its answer, beyond the time in which it is to give up itself."""
+"""Time for the runtime to report its own timeout, in seconds after it."""
 UNDER_WAY_MAX: Final = 2
-"""Each writes as much as its container has memory."""
+"""Each checkpoint in progress writes as much as its container has memory."""
 
 
 class Checkpoints:
-    """Owns how many are being written."""
+    """Owns the number of checkpoints in progress."""
 
     def __init__(self, view: NodeView, runtime: Runtime, root_dir: Path, clock: Clock) -> None:
         self._view = view
@@ -47,7 +48,7 @@ class Checkpoints:
         self._under_way = 0
 
     async def answer(self, request: Request, namespace: str, pod: str, container: str) -> Response:
-        """Have the checkpoint written; where it is."""
+        """Have the checkpoint written and return its path."""
         await trio.lowlevel.checkpoint()
         try:
             seconds = whole(request.query, "timeout") or SECONDS_MAX
@@ -58,7 +59,7 @@ class Checkpoints:
         except NotShown as error:
             return bare(str(error), HTTPStatus.NOT_FOUND)
         if self._under_way >= UNDER_WAY_MAX:
-            return bare("other checkpoints are being written; try again later", HTTPStatus.TOO_MANY_REQUESTS)
+            return bare("too many checkpoints are in progress (try again later)", HTTPStatus.TOO_MANY_REQUESTS)
         name = f"checkpoint-{pod}_{namespace}-{container}-{rfc3339(self._clock.now_ns())}.tar"
         self._under_way += 1
         try:

@@ -1,11 +1,11 @@
-"""Sends to a client and keeps what is sent whole: amid a frame or a TLS record no closing message can be sent.
+"""Sends to a client without tearing a frame or a TLS record: in the middle of one no closing message can be sent.
 
     either(…, sender.finishes)   send_all ─► sent
                                     └ cancelled: a second more ─► sent ─► end: the closing message ─► closed
                                                              └► torn ─► end: ────────────────────────► closed
 
-Who reads slower than the other end writes is being sent something nearly always, so also when the agent goes down. The
-second is one for both: for what is being sent, and for the closing message.
+To a client that reads slower than the process writes, a send is nearly always in progress, also when the agent stops.
+The one second covers both the send in progress and the closing message.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from trikubelet.server.relay import Silence
 
 CLOSING_SECONDS_MAX: Final = 1.0
-"""For a client to take what it is being sent, and to receive why we end a conversation."""
+"""Time for a client to take the send in progress and the closing message, in seconds."""
 
 
 class ClientSender:
-    """Owns whether what was sent to a client went out whole, and until when it may still be sent something."""
+    """Owns the state of sending to a client: whether its data went out whole, and the deadline for more."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
@@ -37,8 +37,9 @@ class ClientSender:
         self._until: float | None = None
 
     async def finishes(self, _: Silence) -> None:
-        """A part of a conversation (``relay.either``): while it runs, what is being sent when the parts are cancelled
-        may go on for ``CLOSING_SECONDS_MAX``. One task for all that is sent costs less than one for each."""
+        """Shield sends as one part of a conversation (``relay.either``): while it runs, a send in progress may continue
+        for ``CLOSING_SECONDS_MAX`` after the parts are cancelled. One task for all sends costs less than one for each.
+        """
         self._is_guarded = self._under_way.shield = True
         try:
             await trio.sleep_forever()
@@ -47,17 +48,17 @@ class ClientSender:
             self._until = self._under_way.deadline = trio.current_time() + CLOSING_SECONDS_MAX
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send. Who is cancelled at the beginning has sent nothing. Raises what the stream raises."""
+        """Send the data. If cancelled before it began, nothing was sent. Raises the stream's errors."""
         await trio.lowlevel.checkpoint_if_cancelled()
         with trio.CancelScope(shield=self._is_guarded) as self._under_way:
             self._is_torn = True
             await self._stream.send_all(data)
             self._is_torn = False
         if self._under_way.cancelled_caught:
-            await trio.lowlevel.checkpoint()  # its second is over, so the parts are cancelled, and this raises it
+            await trio.lowlevel.checkpoint()  # its second has expired, so the parts are cancelled, and this raises it
 
     async def end(self, closing_message: Callable[[], Awaitable[None]]) -> None:
-        """Send the closing message, if nothing was torn and the client still reads, and close the stream."""
+        """Send the closing message, if no send was torn and the client still reads, and close the stream."""
         until = trio.current_time() + CLOSING_SECONDS_MAX if self._until is None else self._until
         with trio.CancelScope(deadline=until, shield=True), suppress(*GONE):
             if not self._is_torn:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def of_cluster(figures: NodeFigures, writes: PublishFigures | None, now_ns: int) -> Iterator[Family]:
-    """What there is of a cluster; nothing on a node that has none."""
+    """Yield the metrics of the cluster; none on a node without one."""
     if writes is not None:
         yield from _of_writes(writes)
     if figures.api is not None:
@@ -40,10 +40,10 @@ def _of_writes(writes: PublishFigures) -> Iterator[Family]:
         ("status_removals", "Pods that had ended and were removed from the API server.", statuses.removals),
         ("status_failures", "Writes about pods that the API server did not answer.", statuses.failures),
         ("status_bugs", "Times that a pod's status could not be written because of a bug in the agent.", statuses.bugs),
-        ("events_written", "Requests that reported an event.", events.written),
-        ("events_lost", "Events never sent, for want of room in the queue or of a server that works.", events.lost),
+        ("events_written", "Requests that sent an event.", events.written),
+        ("events_lost", "Events dropped because the queue was full or the API server did not work.", events.lost),
         ("events_filtered", "Events not sent because their object had too many.", events.filtered),
-        ("events_refused", "Events that the API server refused.", events.refused),
+        ("events_refused", "Events that the API server rejected.", events.refused),
         ("event_bugs", "Events not sent because of a bug in the agent.", events.bugs),
     ):
         yield counter(f"trikubelet_{name}_total", help_, value)
@@ -57,9 +57,9 @@ def _of_asking(api: ApiFigures) -> Iterator[Family]:
     yield counter("rest_client_requests_total", help_, api.answers, "code", "method", "host")
     help_ = "From a request until its answer began."
     yield histogram("rest_client_request_duration_seconds", help_, api.durations, *by_verb)
-    yield histogram("rest_client_request_size_bytes", "What was sent with requests.", api.sent, *by_verb)
-    yield histogram("rest_client_response_size_bytes", "What whole answers brought.", api.received, *by_verb)
-    help_ = "Requests asked again because the server had put them off."
+    yield histogram("rest_client_request_size_bytes", "Bytes sent with requests.", api.sent, *by_verb)
+    yield histogram("rest_client_response_size_bytes", "Bytes of complete answers.", api.received, *by_verb)
+    help_ = "Requests retried because the server was busy."
     yield counter("rest_client_request_retries_total", help_, api.retries, "code", *by_verb)
     help_ = "Requests that named a pod while the API server had it, of those that are gone."
     yield histogram("trikubelet_pod_api_requests", help_, api.of_pods, "verb")
@@ -76,5 +76,5 @@ def _of_certificate(rotation: RotationFigures, now_ns: int) -> Iterator[Family]:
         yield counter("kubelet_certificate_manager_client_expiration_renew_errors", help_, rotation.failures)
         return
     yield counter("kubelet_server_expiration_renew_errors", help_, rotation.failures)
-    help_ = "How old serving certificates were when they were replaced."
+    help_ = "The age of serving certificates when they were replaced."
     yield histogram("kubelet_certificate_manager_server_rotation_seconds", help_, rotation.lived)

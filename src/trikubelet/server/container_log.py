@@ -1,9 +1,7 @@
-"""A container's log, as both servers of the node are asked for it; and the answer to kubectl, who has it of
-GET /containerLogs/NAMESPACE/POD/CONTAINER.
+"""A container's log as both servers of the node serve it, and GET /containerLogs/NAMESPACE/POD/CONTAINER for kubectl.
 
-What of the log is wanted is upstream's PodLogOptions, which log is meant is in ``NodeView.log``, how it is read in
-``log_reader``. The API server passes our answer on: a body of 400 is what kubectl prints, so it ends without a newline,
-as upstream's.
+The query is upstream's PodLogOptions. ``NodeView.log`` finds the log and ``log_reader`` reads it. The API server passes
+our answer on, and kubectl prints the body of a 400, so it ends without a newline, like upstream's.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def log_query(query: Mapping[str, str], now_ns: int) -> LogQuery:
-    """What of the log is wanted. Raises ValueError, and Unprocessable among them."""
+    """Return the requested part of the log. Raises ValueError, including Unprocessable."""
     stream = query.get("stream", "all").lower()
     if stream not in ("all", "stdout", "stderr"):
         raise Unprocessable(f"stream={stream}: write stdout, stderr or all")
@@ -41,7 +39,7 @@ def log_query(query: Mapping[str, str], now_ns: int) -> LogQuery:
             raise ValueError(f"sinceTime={moment}: write a time such as 2026-11-21T07:01:02Z") from error
     tail_lines = whole(query, "tailLines")
     if tail_lines is not None and stream != "all":
-        # A log's end is found by its lines, and those are of both streams.
+        # The tail of a log is found by its lines, and those are of both streams.
         raise Unprocessable("`tailLines` and specific `stream` are mutually exclusive for now")
     return LogQuery(
         follow=flag(query, "follow"),
@@ -56,7 +54,7 @@ def log_query(query: Mapping[str, str], now_ns: int) -> LogQuery:
 async def container_log(
     view: NodeView, now_ns: int, query: Mapping[str, str], namespace: str, name: str, container: str
 ) -> Response:
-    """The log, or why there is none. ``now_ns``: nanoseconds since the epoch."""
+    """Return the log, or the error. ``now_ns``: nanoseconds since the epoch."""
     try:
         wanted = log_query(query, now_ns)
         previous = flag(query, "previous")
@@ -69,7 +67,7 @@ async def container_log(
         return bare(f'pod "{name}" does not exist', HTTPStatus.NOT_FOUND)
     if not any(has_container(pod, container) for pod in lives):
         return bare(f'container "{container}" not found in pod "{name}"', HTTPStatus.NOT_FOUND)
-    # An older life of the same name may still end while the next one waits: either may have the log.
+    # An earlier pod of the same name may still terminate while the next one waits: either may have the log.
     reasons = [why_no_log(pod, container, previous=previous) for pod in lives]
     if None not in reasons:
         return bare(str(reasons[0]), HTTPStatus.BAD_REQUEST)
@@ -83,15 +81,15 @@ async def container_log(
 
 
 async def log_of(container: str, place: LogPlace, wanted: LogQuery) -> Response:
-    """The log in that place, empty where there is no file. Raises NotShown for what cannot be opened, be it that the
-    disk does not answer."""
+    """Return the log at that place, empty where there is no file. Raises NotShown if it cannot be opened, also because
+    the disk does not answer."""
     try:
-        # Before the answer begins: what fails in the middle of it can only break it off.
+        # Before the answer begins: a later error can only cut it off.
         await check_log(place.path, place.threads)
     except FileNotFoundError:
         pass
     except OSError as error:
-        why = f'the log of container "{container}" cannot be read: {place.path}: {error.strerror}'
+        why = f'cannot read the log of container "{container}" at {place.path}: {error.strerror}'
         raise NotShown(why) from error
     body = read_log(place.path, wanted, place.is_over, place.threads)
     return Response(headers={"content-type": "text/plain; charset=utf-8"}, body=body)

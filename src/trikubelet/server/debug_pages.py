@@ -1,13 +1,13 @@
-"""Pages for somebody who looks into a running agent: /statusz, /flagz, /debug/pprof and /debug/flags/v.
+"""Pages for debugging a running agent: /statusz, /flagz, /debug/pprof and /debug/flags/v.
 
-    /statusz                        what it is and since when it runs
+    /statusz                        version and uptime
     /flagz                          every flag and its value
-    /debug/pprof/goroutine          its tasks, by upstream's name for the like
-    /debug/pprof/profile?seconds=N  where the processor's time goes (``kit.profiles``), 30 seconds by default
-    /debug/pprof/heap?seconds=N     where memory goes that is allocated meanwhile, 5 seconds by default
-    /debug/flags/v                  PUT: how much the log says from then on, by upstream's levels
+    /debug/pprof/goroutine          the Trio tasks, under upstream's name for the like
+    /debug/pprof/profile?seconds=N  a CPU profile (``kit.profiles``), 30 seconds by default
+    /debug/pprof/heap?seconds=N     memory allocated meanwhile, 5 seconds by default
+    /debug/flags/v                  PUT: the log's verbosity from then on, by upstream's levels
 
-Text for people; upstream says of its own that nobody is to parse it, and that holds here. (upstream-behaviour.md §1.21)
+The pages are text for people, not for programs, like upstream's. (upstream-behaviour.md §1.21)
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WARNING: Final = "For people who look for a fault: the form may change with any
 
 
 def statusz(version: str, started_ns: int, now_ns: int, paths: Iterable[str]) -> Response:
-    """What the agent is. Times are nanoseconds since the epoch."""
+    """Return the page about the agent. Times are nanoseconds since the epoch."""
     minutes, seconds = divmod((now_ns - started_ns) // SECOND_NS, 60)
     hours, minutes = divmod(minutes, 60)
     lines = [
@@ -58,20 +58,20 @@ def statusz(version: str, started_ns: int, now_ns: int, paths: Iterable[str]) ->
 
 
 def flagz(flags: Mapping[str, str]) -> Response:
-    """Every flag, by name."""
+    """Return every flag, by name."""
     lines = [f"{name}={value}" for name, value in sorted(flags.items())]
     return text("\n".join(["kubelet flagz", _WARNING, "", *lines]))
 
 
 async def set_verbosity(request: Request) -> Response:
-    """Turn the process's log to the verbosity that stands in the body."""
+    """Set the log's verbosity to the number in the body."""
     await trio.lowlevel.checkpoint()
     level = request.body.decode(errors="replace").strip()
     if not (level.isascii() and level.isdigit() and len(level) <= _DIGITS_MAX):
         message = f"failed set klog.logging.verbosity {level[:_LEVEL_SHOWN_MAX]}: write a whole number, 0 or more"
         return bare(message, HTTPStatus.BAD_REQUEST)
     klog.turn_to(int(level))
-    log.info("The log's verbosity is %s from here on: somebody asked for it", level)
+    log.info("The log's verbosity is now %s, set by a request to the node's API", level)
     return bare(f"successfully set klog.logging.verbosity to {level}", HTTPStatus.OK)
 
 
@@ -87,15 +87,15 @@ class DebugPages:
         }
 
     async def index(self, _: Request) -> Response:
-        """What there is."""
+        """Return the list of profiles."""
         await trio.lowlevel.checkpoint()
         return text(INDEX)
 
     async def page(self, request: Request, name: str) -> Response:
-        """One of them."""
+        """Return the profile of that name."""
         page = self._pages.get(name)
         if page is None:
-            return text(f"no profile is called {name}; there are {', '.join(self._pages)}", HTTPStatus.NOT_FOUND)
+            return text(f"unknown profile {name}; profiles: {', '.join(self._pages)}", HTTPStatus.NOT_FOUND)
         return await page(request)
 
     async def _tasks(self, _: Request) -> Response:

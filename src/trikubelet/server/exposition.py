@@ -1,10 +1,10 @@
 """The text format of Prometheus.
 
-Prometheus' own library makes an object of each sample and takes fifteen times as long; with the cgroups of a hundred
-pods that alone would keep everything else of the agent waiting. (exposition_formats.md of Prometheus, version 0.0.4)
+Prometheus' own library makes an object of each sample and takes fifteen times as long. With the cgroups of a hundred
+pods that alone would block the event loop noticeably. (exposition_formats.md of Prometheus, version 0.0.4)
 
-``gauge``, ``counter`` and ``histogram`` spell what the parts count in dictionaries and distributions; ``sample`` is for
-those who have their values elsewhere. ``in_steps`` puts the text together on the event loop, a little at a time.
+``gauge``, ``counter`` and ``histogram`` format dictionaries and distributions; ``sample`` formats single values.
+``in_steps`` makes the text on the event loop, a little at a time.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ K = TypeVar("K", bound=str | Sequence[object])
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SAMPLES_PER_STEP_MAX: Final = 500
-"""How many are put into the text, more or less, before other tasks have their turn: about a millisecond's work."""
+"""Approximate number of samples formatted between two checkpoints: about a millisecond's work."""
 _GO_EXPONENT_MIN, _GO_EXPONENT_MAX = -4, 5
-"""Of ten, within which Go writes a number without one (strconv, format 'g' with as many digits as it takes)."""
+"""Powers of ten within which Go writes a number without an exponent (strconv, format 'g' with as many digits as it
+takes)."""
 _MS_NS: Final = 1_000_000
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class Family(NamedTuple):
-    """One metric, or a part of it: who comes right after one of the same name goes on with it."""
+    """One metric, or a part of it: a family right after one of the same name continues it."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -43,28 +44,29 @@ class Family(NamedTuple):
 
 
 def labels(**values: str) -> str:
-    """Labels, without the braces around them, so that others can be put behind."""
+    """Return labels without the braces, so that others can be appended."""
     return ",".join([f'{name}="{value.translate(_ESCAPES)}"' for name, value in values.items()])
 
 
 def sample(name: str, labelled: str, value: float, at_ns: int = 0) -> str:
-    """One line. ``labelled``: what ``labels`` made, or empty; ``at_ns``: when it was measured, 0 for now."""
+    """Return one line. ``labelled``: the result of ``labels``, or empty; ``at_ns``: time of the measurement, 0 for
+    now."""
     named = f"{name}{{{labelled}}}" if labelled else name
     return f"{named} {value} {at_ns // _MS_NS}\n" if at_ns else f"{named} {value}\n"
 
 
 def gauge(name: str, help_: str, values: float | Mapping[K, float], *names: str) -> Family:
-    """A value, or one for each key; ``names``: of the labels."""
+    """Return the family of a value, or of one for each key; ``names``: of the labels."""
     return Family(name, "gauge", help_, _samples(name, values, names))
 
 
 def counter(name: str, help_: str, values: float | Mapping[K, float], *names: str) -> Family:
-    """The same of what only grows."""
+    """Return the same for a value that only grows."""
     return Family(name, "counter", help_, _samples(name, values, names))
 
 
 def histogram(name: str, help_: str, values: Distribution | Mapping[K, Distribution], *names: str) -> Family:
-    """A distribution, or one for each key; ``names``: of the labels."""
+    """Return the family of a distribution, or of one for each key; ``names``: of the labels."""
     family = Family(name, "histogram", help_, [])
     keyed = [((), values)] if isinstance(values, Distribution) else values.items()
     for key, spread in keyed:
@@ -78,8 +80,8 @@ def histogram(name: str, help_: str, values: Distribution | Mapping[K, Distribut
 
 
 def exposed(families: Iterable[Family]) -> bytes:
-    """The whole text. A metric without samples is left out. The lines of one are gone when the next is made: those of a
-    hundred pods are megabytes, which the kernel takes longer to give than they take to be written."""
+    """Return the whole text, without metrics that have no samples. The lines of one family are freed before the next is
+    made: those of a hundred pods are megabytes, and allocating these from the kernel takes longer than writing them."""
     text = _Text()
     for one in families:
         text.put(one)
@@ -87,7 +89,8 @@ def exposed(families: Iterable[Family]) -> bytes:
 
 
 async def in_steps(families: Iterable[Family]) -> bytes:
-    """The same for an iterable that makes each family when it comes to it, with a checkpoint again and again."""
+    """Return the same for an iterable that makes each family when it is needed, with a checkpoint every few hundred
+    samples."""
     text, samples_since_checkpoint = _Text(), 0
     for one in families:
         text.put(one)
@@ -100,7 +103,7 @@ async def in_steps(families: Iterable[Family]) -> bytes:
 
 
 class _Text:
-    """Holds what was spelled so far."""
+    """Holds the text so far."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -118,7 +121,7 @@ class _Text:
 
 @cache
 def _bound(value: float) -> str:
-    """A bucket's bound as Go writes it, by which dashboards ask for it: 1, 0.005, 1.048576e+06."""
+    """Return a bucket's bound as Go writes it, because dashboards select by it: 1, 0.005, 1.048576e+06."""
     if value == float("inf"):
         return "+Inf"
     _, digits, least = Decimal(repr(float(value))).normalize().as_tuple()
@@ -141,5 +144,5 @@ def _labelled(names: Sequence[str], key: str | Sequence[object]) -> str:
 
 
 def _word(value: object) -> str:
-    """As Go says it: booleans are lower case."""
+    """Return a label's value as Go writes it: booleans are lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)

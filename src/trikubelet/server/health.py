@@ -1,12 +1,12 @@
-"""/healthz: is the agent well? Asked by people, load balancers and monitoring on 127.0.0.1:10248.
+"""/healthz: health checks of the agent for people, load balancers and monitoring, on 127.0.0.1:10248.
 
     GET /healthz             200 "ok", or 500 with every deciding check that failed and why
     GET /healthz?verbose     the same with a line per check, and remarks; ?exclude=NAME leaves one out
     GET /healthz/NAME        one check
 
-A check is a callable that answers with what is wrong, or None; it must not wait. The same checks decide whether systemd
-is given a sign of life, see ``app.supervise``. Unlike upstream the reasons are shown: who may ask may know. A *remark*
-is what an operator should know of a check that passes; it stands behind the check's "ok".
+A check is a callable that returns a problem, or None; it must not wait. The same checks decide whether the systemd
+watchdog is notified, see ``app.supervise``. Unlike upstream's, the answer has the reasons, because every client of this
+port may read them. A *remark* is information about a check that passes; it follows the check's "ok".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
 Check = Callable[[], str | None]
-"""What is wrong, or None. Raises nothing; a check that does counts as failed."""
+"""Returns the problem, or None. A check that raises counts as failed."""
 Checks = Mapping[str, Check]
 
 PATH: Final = "/healthz"
@@ -39,12 +39,12 @@ LIMITS: Final = HttpLimits(connections_max=32, header_bytes_max=16 * 1024, body_
 
 
 def problems(checks: Checks) -> dict[str, str]:
-    """The checks that fail, with what is wrong."""
+    """Return the problems of the failed checks, by name."""
     found = {}
     for name, check in checks.items():
         try:
             wrong = check()
-        except Exception as error:  # a check that cannot answer has failed
+        except Exception as error:  # a check that raises has failed
             wrong = f"the check failed: {error!r}"
         if wrong is not None:
             found[name] = wrong
@@ -52,7 +52,7 @@ def problems(checks: Checks) -> dict[str, str]:
 
 
 class Verdicts:
-    """Owns how often each check was made for who asked, and how it ended last (``/metrics/slis``)."""
+    """Owns the results of each check made for clients: their counts, and the last one (``/metrics/slis``)."""
 
     def __init__(self, checks: Checks) -> None:
         self.known: Final[Checks] = {"ping": _nothing_wrong, **checks}
@@ -61,7 +61,7 @@ class Verdicts:
         self.passed: dict[str, bool] = {}
 
     def problems(self, names: Iterable[str]) -> dict[str, str]:
-        """Make the checks of those names; those that fail, with what is wrong."""
+        """Make the checks of those names and return the problems of the failed ones."""
         made = {name: self.known[name] for name in names}
         found = problems(made)
         self.passed |= {name: name not in found for name in made}
@@ -70,7 +70,8 @@ class Verdicts:
 
 
 def health_handler(verdicts: Verdicts, remarks: Checks = _NO_REMARKS) -> Callable[[Request], Awaitable[Response]]:
-    """The handler of ``/healthz`` and what is below it, for any server. ``remarks``: by the name of their check."""
+    """Return the handler of ``/healthz`` and the paths below it, for any server. ``remarks``: by the name of their
+    check."""
     known = verdicts.known
 
     async def handle(request: Request) -> Response:
@@ -81,7 +82,7 @@ def health_handler(verdicts: Verdicts, remarks: Checks = _NO_REMARKS) -> Callabl
             return text("method not allowed", HTTPStatus.METHOD_NOT_ALLOWED, {"allow": "GET, HEAD"})
         name = request.path[len(PATH) :].strip("/")
         if name and name not in known:
-            return text(f"no check is called {name}; there are {', '.join(known)}", HTTPStatus.NOT_FOUND)
+            return text(f"unknown check {name}; checks: {', '.join(known)}", HTTPStatus.NOT_FOUND)
         if name:
             return _one(verdicts.problems([name]).get(name))
         asked = [key for key in known if key != request.query.get("exclude")]
@@ -98,8 +99,8 @@ async def serve_health(
     *,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve ``/healthz`` over TCP until cancelled. Started, with the port (which is chosen when 0 is asked for):
-    it can be asked. Raises StartFailed when the address cannot be had."""
+    """Serve ``/healthz`` over TCP until cancelled. Started, with the port (chosen by the kernel for 0), once it
+    listens. Raises StartFailed when the address cannot be bound."""
     try:
         listeners = await trio.open_tcp_listeners(port, host=address)
     except OSError as error:

@@ -1,11 +1,11 @@
-"""How the node's API was asked: upstream's ``kubelet_http_…`` metrics, counted around a handler.
+"""Counts and durations of requests to the node's API: upstream's ``kubelet_http_…`` metrics, counted around a handler.
 
     handler = figures.counted("readwrite", gate.answer)
 
-A request counts whether or not it was let in, and lasts as long as its answer does: a followed log until its body has
-ended, a command or a forwarded port until the connection that was taken over has, whoever ends it. Paths are cut to
-what distinguishes routes, and those that no route has are one, so that no client can make up labels.
-(upstream-behaviour.md §1.22: http_requests_total, http_requests_duration_seconds, http_inflight_requests)
+A request counts whether or not it was admitted, and lasts as long as its answer: a followed log until its body ends, a
+command or a forwarded port until the upgraded connection ends. Paths are cut to the parts that distinguish routes, and
+paths without a route share one label, so that clients cannot invent labels. (upstream-behaviour.md §1.22:
+http_requests_total, http_requests_duration_seconds, http_inflight_requests)
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ T = TypeVar("T", bound="Response | Upgrade | None")
 OTHER: Final = "other"
 METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 LONG_RUNNING: Final = frozenset({"exec", "attach", "debug"})
-"""The first parts of paths that upstream calls so. It means portForward, too, and writes it in another way."""
+"""The first path parts of upstream's long-running requests. Upstream's list has portForward as well, spelled
+differently."""
 
 
 class Asked(NamedTuple):
-    """What requests are distinguished by: upstream's labels. ``server``: readwrite or readonly."""
+    """The labels of a request, as upstream has them. ``server``: readwrite or readonly."""
 
     method: str
     path: str
@@ -43,8 +44,8 @@ class Asked(NamedTuple):
 
 
 class HttpFigures:
-    """Owns how often each path was asked for, how long that took, and what is under way. ``paths``: the routes';
-    ``web_sockets``: how many came, by what they want, as ``Streams`` counts them."""
+    """Owns the number and duration of requests by path, and those in progress. ``paths``: the routes'; ``web_sockets``:
+    counts of WebSockets by purpose, made by ``Streams``."""
 
     def __init__(self, paths: Iterable[str], web_sockets: Mapping[str, int]) -> None:
         self._known = frozenset(map(_cut, paths))
@@ -52,10 +53,10 @@ class HttpFigures:
         self.durations: Distributions[Asked] = Distributions()
         self.under_way: Counter[Asked] = Counter()
         self.connection_limits: dict[str, ConnectionLimit] = {}
-        """Who is connected to each server, where the composition root says so."""
+        """The connection limit of each server; the composition root sets it."""
 
     def counted(self, server: str, answer: Handler) -> Handler:
-        """The same handler, counted."""
+        """Return the handler, counted."""
 
         async def handle(request: Request) -> Response | Upgrade:
             asked = self._asked(request, server)
@@ -80,12 +81,11 @@ class HttpFigures:
         )
 
     def __repr__(self) -> str:
-        return f"<HttpFigures: {len(self.durations)} kinds of requests, {self.under_way.total()} under way>"
+        return f"<HttpFigures: {len(self.durations)} kinds of requests, {self.under_way.total()} in progress>"
 
 
 async def _answered(answering: Awaitable[T], ended: Callable[[], None]) -> T:
-    """The same answer, by which ``ended`` is called once: when its last part has ended, or before it where there is
-    none."""
+    """Return the same answer, which calls ``ended`` once: when its last part has ended, or at once if it has none."""
     try:
         answer = await answering
     except BaseException:
@@ -107,7 +107,7 @@ def _conversation(upgrade: Upgrade, ended: Callable[[], None]) -> Callable[[Acce
 
 
 class _Body:
-    """A response's stream, which says when it is closed; that is its end in any case (``httpd.messages.Response``)."""
+    """A response's stream that reports its closing, which always happens at its end (``httpd.messages.Response``)."""
 
     def __init__(self, parts: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
         self._parts = parts
@@ -128,7 +128,7 @@ class _Body:
 
 
 def _cut(path: str) -> str:
-    """The first part of a path, and the second of those below /metrics, as upstream shows them."""
+    """Return the first part of a path, and the second for those below /metrics, like upstream."""
     first, _, rest = path.strip("/").partition("/")
     second = rest.partition("/")[0]
     return f"{first}/{second}" if first == "metrics" and second else first

@@ -1,32 +1,32 @@
-"""The local API: what the node is doing, for those who may open its socket.
+"""The local API: the state of the node and its pods, for clients that may open its socket.
 
-    GET /healthz                          "ok": somebody is there
+    GET /healthz                          "ok" while the agent runs
     GET /pods[?watch=1]                   a PodList; watched: JSON lines {"type": ADDED|MODIFIED|DELETED, "object": Pod}
     GET /events                           an EventList
-    GET /faults                           what is wrong with the manifests
-    GET /manifests                        what each manifest brings: pods, and ConfigMaps and Secrets without values
-    GET /node                             its name, and why it cannot do its work, if it cannot
+    GET /faults                           the faults of the manifests
+    GET /manifests                        the content of each manifest: pods, and ConfigMaps and Secrets without values
+    GET /node                             its name and problems
     GET /nodes                            a NodeList of this node
-    GET /images                           what the runtime has
-    GET /kubeconfig                       how kubectl asks this node, where it can
-    GET /config                           what the agent runs with, and where each value was given
-    GET /work                             what the agent is doing, pod by pod
-    GET /doctor                           what is wrong with the node, and what is well
+    GET /images                           images of the runtime
+    GET /kubeconfig                       a kubeconfig for this node, where configured
+    GET /config                           the configuration, and where each value was set
+    GET /work                             the work of the agent, by pod
+    GET /doctor                           findings of the doctor, good ones included
     POST /exec/NAMESPACE/POD/CONTAINER    a command: argv in command, and input, output, error, tty (1); changes
                                           the protocol, and so do
     POST /attach/NAMESPACE/POD/CONTAINER  the container's own process, and
     POST /portForward/NAMESPACE/POD       connections to its ports (server.streams)
     POST /restart/NAMESPACE/POD           request a restart of its containers (container: only that one): the ids of the
                                           runs that will be stopped, by the containers' names
-    GET /stats/summary                    what node, pods, containers and volumes use
-    GET /metrics                          what it has measured, for Prometheus
-    GET /metrics/probes                   what probes were answered, likewise
+    GET /stats/summary                    resource usage of node, pods, containers and volumes
+    GET /metrics                          metrics of the node, for Prometheus
+    GET /metrics/probes                   results of probes, likewise
     GET /logs/NAMESPACE/POD/CONTAINER     a container's log: follow previous timestamps (booleans), tailLines,
                                           sinceSeconds, sinceTime, limitBytes, stream (stdout or stderr)
 
-On a Unix socket of mode 0600: who may write to the agent's directory, its own user and root, may ask, and nobody else.
-The command line is its client. A watch compares every ``WATCH_SECONDS`` what the view says; it holds one
-list of pods and sends the next change only when the last was taken, so a client that does not read costs nothing.
+It is served on a Unix socket of mode 0600, so only the agent's own user and root can connect. The command line is its
+client. A watch compares the view every ``WATCH_SECONDS``. It holds one list of pods and sends the next change only
+after the client took the last one, so a client that does not read costs nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from trikubelet.server.streams import Streams
 
 WATCH_SECONDS = 0.5
-"""How often a watch looks for changes."""
+"""How often a watch looks for changes, in seconds."""
 LIMITS = HttpLimits(connections_max=64, header_bytes_max=16 * 1024, body_bytes_max=0)
 
 
@@ -75,9 +75,9 @@ async def serve_local_api(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve the local API on a Unix socket at ``path`` until cancelled, then remove it. Started: it can be asked.
+    """Serve the local API on a Unix socket at ``path`` until cancelled, then remove it. Started once it listens.
 
-    Raises StartFailed when there can be no socket at that place.
+    Raises StartFailed when the socket cannot be made.
     """
     api, bound = LocalApi(view, agent, streams, stats, clock), LocalSocket(path)
     try:
@@ -89,7 +89,8 @@ async def serve_local_api(
 
 
 class LocalApi:
-    """A path of the table above, its method, and what answers there. Owns nothing: everything it says is the views'."""
+    """The table of the paths above with their methods and handlers. Owns nothing: all of its answers come from the
+    views."""
 
     def __init__(self, view: NodeView, agent: AgentView, streams: Streams, stats: NodeStats, clock: Clock) -> None:
         self._view = view
@@ -121,7 +122,7 @@ class LocalApi:
         }
 
     async def handle(self, request: Request) -> Response | Upgrade:
-        """Answer one request; every way to be wrong is answered with what would be right."""
+        """Answer one request; the answer to an invalid request names what is valid."""
         await trio.lowlevel.checkpoint()
         try:
             return await self._answer(request)
@@ -135,7 +136,7 @@ class LocalApi:
             return text(f"the container runtime: {error}", HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def _answer(self, request: Request) -> Response | Upgrade:
-        """By the route that has the path. Raises what its handler raises."""
+        """Have the route of the path answer. Raises its handler's errors."""
         path = plain(request.path)
         for template, (method, handler) in self._routes.items():
             found = parts(template, path)
@@ -144,9 +145,9 @@ class LocalApi:
             allowed = ("GET", "HEAD") if method == "GET" else (method,)
             if request.method not in allowed:
                 allow = ", ".join(allowed)
-                return text(f"{template} takes {allow}", HTTPStatus.METHOD_NOT_ALLOWED, {"allow": allow})
+                return text(f"{template} allows only {allow}", HTTPStatus.METHOD_NOT_ALLOWED, {"allow": allow})
             return await handler(request, *found)
-        return text(f"nothing is at {request.path}; there are {', '.join(self._routes)}", HTTPStatus.NOT_FOUND)
+        return text(f"unknown path {request.path}; paths: {', '.join(self._routes)}", HTTPStatus.NOT_FOUND)
 
     async def _healthz(self, _: Request) -> Response:
         return text("ok")
@@ -199,7 +200,7 @@ class LocalApi:
         return json({"apiVersion": "v1", "kind": "PodList", "items": self._view.pods()})
 
     async def _changes(self) -> AsyncGenerator[bytes, None]:
-        """The pods, and then what becomes of them, a line for each."""
+        """Yield the pods, and then their changes, a line for each."""
         known: dict[str, Pod] = {}
         async for _ in Every(WATCH_SECONDS):
             now = {pod.metadata.uid: pod for pod in self._view.pods()}

@@ -1,11 +1,11 @@
-"""The agent's own Unix socket: there as long as the agent is, whatever is removed meanwhile.
+"""The agent's Unix socket: it stays available while the agent runs, even if its file is removed.
 
-    bound at the start ─► accept, accept, … ─► its name is gone ─► bound again; connections live on
+    bound at the start ─► accept, accept, … ─► its file is gone ─► bound again; connections continue
 
-A socket without a name can be asked by nobody, and its agent looks dead to the command line. So whoever tidies up there
-(something that empties /run, a hasty operator) is made good after a few seconds. What somebody else has put in its
-place stays: that may be another agent's, if the lock on the root directory is gone as well. Where the disk has no room
-for a name, the agent starts without: it may be what makes room, by evicting the pod that filled the disk.
+Clients cannot reach a socket whose file is gone, and its agent looks dead to the command line. So a removed file (by a
+program that cleans /run, or a hasty operator) is made again after a few seconds. A file that another program put in its
+place stays: it may be the socket of another agent, if the lock on the root directory is gone as well. If the disk has
+no room for the file, the agent starts without it: it may be what frees space, by evicting the pod that filled the disk.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 SOCKET_MODE: Final = 0o600
 LOOK_SECONDS: Final = 5.0
-"""Between two looks whether it is there."""
+"""Time between two checks that the file exists, in seconds."""
 _PATH_BYTES_MAX: Final = 107
 _BACKLOG: Final = 64
 _BIND: Final = "bind the socket"
@@ -36,12 +36,12 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class LocalSocket(trio.abc.Listener[trio.SocketStream]):
-    """Owns the socket, and which file is its name. A socket that only its owner may use."""
+    """Owns the socket and the identity of its file. Only the socket's owner may connect."""
 
     def __init__(self, path: str) -> None:
-        """Listen at ``path``, or, where the disk is full, as soon as there is room. What an earlier life left there is
-        replaced: the lock on the root directory says that this life is the only one. Raises StartFailed when there can
-        be no socket."""
+        """Listen at ``path``, or, if the disk is full, as soon as there is room. A leftover of an earlier run is
+        replaced, because the lock on the root directory guarantees that no other agent uses it. Raises StartFailed when
+        the socket cannot be made."""
         self._path = path
         self._failure_log = FailureLog()
         if len(os.fsencode(path)) > _PATH_BYTES_MAX:
@@ -49,7 +49,7 @@ class LocalSocket(trio.abc.Listener[trio.SocketStream]):
             raise StartFailed(f"{path} is too long for the path of a socket: {limit}")
         place = Path(path)
         if place.exists() and not place.is_socket():
-            raise StartFailed(f"{path} exists and is no socket: remove it, or choose another --root-dir")
+            raise StartFailed(f"{path} exists and is not a socket: remove it, or choose another --root-dir")
         self._listener: trio.SocketListener | None = None
         self._file: tuple[int, int] | None = None
         self._has_bound = trio.Event()
@@ -58,11 +58,11 @@ class LocalSocket(trio.abc.Listener[trio.SocketStream]):
             self._bind()
         except OSError as error:
             if error.errno not in _FULL:
-                raise StartFailed(f"there can be no socket at {path}: {error.strerror or error}") from error
+                raise StartFailed(f"cannot make a socket at {path}: {error.strerror or error}") from error
             self._complain(error)
 
     async def accept(self) -> trio.SocketStream:
-        """The next connection, whenever the socket was bound. Raises as Trio's listeners do."""
+        """Return the next connection, also after the socket was bound again. Raises what Trio's listeners raise."""
         await self._has_bound.wait()
         while True:
             listener = self._listener
@@ -74,17 +74,17 @@ class LocalSocket(trio.abc.Listener[trio.SocketStream]):
                     raise
 
     async def aclose(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._listener is not None:
             await self._listener.aclose()
 
     async def keep(self) -> None:
-        """See to it that it can be connected to, until cancelled."""
+        """Bind the socket again whenever its file is gone, until cancelled."""
         async for _ in Every(LOOK_SECONDS):
             self._look()
 
     def remove(self) -> None:
-        """Remove its name, unless it is somebody else's by now."""
+        """Remove the socket's file, unless another program has replaced it."""
         with suppress(OSError):
             if self._is_ours(_file_at(self._path)):
                 os.unlink(self._path)
@@ -96,28 +96,30 @@ class LocalSocket(trio.abc.Listener[trio.SocketStream]):
             return
         try:
             if found is not None:
-                raise FileExistsError(f"somebody has put something else there; remove it, and {self._path} is back")
+                raise FileExistsError(f"another file is at its place; remove it, and {self._path} comes back")
             self._bind()
         except OSError as error:
             self._complain(error)
             return
-        log.warning("The agent's socket %s was not there; now it is", self._path)
+        log.warning("The agent's socket %s was missing; it is back now", self._path)
 
     def _bind(self) -> None:
-        """Raises OSError; then all is as it was."""
+        """Raises OSError; then nothing has changed."""
         fresh, self._file = _bound(self._path)
         gone, self._listener = self._listener, fresh
         if gone is not None:
-            gone.socket.close()  # who waits for a connection there waits here now
+            gone.socket.close()  # callers that wait for a connection there now wait here
         self._has_bound.set()
 
     def _complain(self, error: OSError) -> None:
         if self._failure_log.may_log(_BIND):
             why = error.strerror or error
-            log.warning("The agent's socket %s is not there, the command line cannot ask: %s", self._path, why)
+            log.warning(
+                "The agent's socket %s is missing, so the command line cannot reach the agent: %s", self._path, why
+            )
 
     def _is_ours(self, found: tuple[int, int] | None) -> bool:
-        """Where the own file could not be looked at, none is."""
+        """True if the file is ours; false while our own file's identity is unknown."""
         return found is not None and found == self._file
 
     def __repr__(self) -> str:
@@ -125,12 +127,12 @@ class LocalSocket(trio.abc.Listener[trio.SocketStream]):
 
 
 def _bound(path: str) -> tuple[trio.SocketListener, tuple[int, int] | None]:
-    """Somebody who listens where nothing is, and which file that is now. Raises OSError."""
+    """Return a listener at a free path, and its file's identity. Raises OSError."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     ears = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # Linux gives the file the mode of the open socket: it never has other rights, and no umask is touched,
-        # which every thread of the process shares.
+        # Linux gives the file the mode of the open socket. So it never has other rights, and the umask, which all
+        # threads of the process share, stays untouched.
         os.fchmod(ears.fileno(), SOCKET_MODE)
         ears.bind(path)
         ears.listen(_BACKLOG)
@@ -142,7 +144,7 @@ def _bound(path: str) -> tuple[trio.SocketListener, tuple[int, int] | None]:
 
 
 def _file_at(path: str) -> tuple[int, int] | None:
-    """Which file has that name; None where there is none, or nobody can say."""
+    """Return the identity of the file at that path; None where there is none or it cannot be read."""
     try:
         found = os.lstat(path)
     except OSError:

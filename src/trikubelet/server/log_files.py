@@ -1,15 +1,15 @@
-"""The files a container's log is kept in: the one being written and those that were rotated away.
+"""The files of a container's log: the one being written and the rotated ones.
 
     0.log                       being written
-    0.log.20261121-070102       rotated away; the newest of these is kept plain
+    0.log.20261121-070102       rotated; the newest of these is not compressed
     0.log.20261120-190233.gz    older, compressed
 
-Rotation (``node.log_rotation``; the names are explained in ``core.log_rotation``) renames the file and lets the runtime
-open a new one of the old name. A reader that follows notices that the name stands for another file now, and asks here
-which files came after its own. A part may be compressed between the moment it is found and the moment it is opened: it
-is the same part. ``log_reader`` reads what is found here.
+Rotation (``node.log_rotation``; ``core.log_rotation`` explains the names) renames the file and lets the runtime open a
+new one of the old name. A reader that follows notices that the name belongs to another file now, and asks this module
+which files came after its own. A rotated file may be compressed between listing and opening: it is the same part.
+``log_reader`` reads the files found here.
 
-Everything here may hang with the file system that the log is on, so all of it is called in threads (``steps_of``).
+Every call here may hang with the log's file system, so all of them are made in threads (``steps_of``).
 """
 
 from __future__ import annotations
@@ -33,18 +33,20 @@ log = logging.getLogger(__name__)
 
 LogFile = BinaryIO | PackedLog
 NAMES_MAX: Final = 10_000
-"""That are looked at in a log's directory. The logs of a container's attempts, with their parts, are some dozens."""
+"""Number of names that are read in a log's directory. The logs of a container's attempts, with their parts, are a few
+dozen."""
 
 
 def steps_of(path: str, threads: ThreadShares) -> DiskSteps:
-    """One reader's steps in the log at ``path``, by the threads for the logs of its pod: they have one directory."""
+    """Return the disk steps of one reader of the log at ``path``, in the threads for the logs of its pod, which share a
+    directory."""
     return DiskSteps(threads, os.path.dirname(os.path.dirname(path)))
 
 
 def rotated(path: str) -> tuple[str, ...]:
-    """The rotated parts of the log at ``path``, oldest first. A part that is being compressed, and stands there twice
-    for a moment, counts once; a directory that cannot be read has none. Where somebody has put more than ``NAMES_MAX``
-    names into it, the parts among the first of them are all there are, and that is logged."""
+    """Return the rotated parts of the log at ``path``, oldest first. A part that is being compressed, and is listed
+    twice for a moment, counts once; a directory that cannot be read has none. If the directory has more than
+    ``NAMES_MAX`` names, only the parts among the first of them are returned, and that is logged."""
     directory, name = os.path.split(path)
     start = f"{name}."
     try:
@@ -57,19 +59,19 @@ def rotated(path: str) -> tuple[str, ...]:
         return ()
     parts: dict[str, str] = {}
     for found in names:
-        # Sorted: the plain file comes before its compressed copy, and is the one known to be whole.
+        # Sorted: the plain file comes before its compressed copy, and only it is certainly whole.
         parts.setdefault(stem(found), os.path.join(directory, found))
     return tuple(parts[key] for key in sorted(parts))
 
 
 def after(path: str, known: Collection[str]) -> tuple[str, ...]:
-    """The rotated parts that came after those in ``known`` (as ``stem`` names them), oldest first."""
+    """Return the rotated parts that came after those in ``known`` (named as by ``stem``), oldest first."""
     return tuple(part for part in rotated(path) if stem(part) not in known)
 
 
 def open_log(path: str) -> LogFile:
-    """The file; a plain one that is gone may stand there compressed, and is unpacked as it is read. Never waits,
-    whatever was put in its place. Raises OSError, also for what is no plain file."""
+    """Open the file. If a plain one is gone, its compressed copy is opened and unpacked while it is read. Never blocks,
+    whatever kind of file it is. Raises OSError, also if it is not a regular file."""
     if not path.endswith(PACKED):
         try:
             return open_plain(path)
@@ -79,8 +81,8 @@ def open_log(path: str) -> LogFile:
 
 
 def is_still(path: str, file: LogFile) -> bool:
-    """Whether ``path`` still names the open file. A name that is gone for the moment counts as still the same: rotation
-    renames first and the runtime opens the new file a little later."""
+    """True if ``path`` still names the open file. A missing name counts as unchanged: rotation renames first, and the
+    runtime opens the new file a little later."""
     try:
         named = os.stat(path)
     except OSError:
@@ -90,7 +92,8 @@ def is_still(path: str, file: LogFile) -> bool:
 
 
 def last_write_ns(path: str) -> int:
-    """When the file was last written, in nanoseconds since the epoch, compressed since or not; 0 when it is gone."""
+    """Return the time at which the file was last written, before any compression, in nanoseconds since the epoch; 0 if
+    it is gone."""
     for name in (path, f"{stem(path)}{PACKED}"):
         try:
             return os.stat(name).st_mtime_ns

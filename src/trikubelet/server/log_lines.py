@@ -1,8 +1,8 @@
-"""Lines out of the records of a container's log.
+"""Lines made of the records of a container's log.
 
 The runtime cuts long lines: every part but the last is marked P, and parts of stdout and stderr may alternate. A line
-is what one stream wrote up to its newline, and it stands where its last part stands. The joiner holds at most one
-unfinished line per stream and of each at most ``LINE_BYTES_MAX``; a longer line comes out in pieces.
+is one stream's text up to its newline; its place is that of its last part. The joiner holds at most one unfinished line
+for each stream, and at most ``LINE_BYTES_MAX`` of it; a longer line comes out in pieces.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 LINE_BYTES_MAX = 1024 * 1024
 
 Place = tuple[int, int]
-"""Where a record stands: the number of its file, and the byte it begins at."""
+"""The place of a record: the number of its file, and the byte where it begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A line, or a piece of one that is too long to hold. ``time`` is when its first part was written, ``at`` where its
-    last part stands. ``starts``: nothing of the line came before. A line that never ended has no newline."""
+    """A line, or a piece of one that is too long to hold. ``time``: when its first part was written; ``at``: the place
+    of its last part. ``starts``: this is the first piece of the line. A line that was never finished has no newline."""
 
     time: str
     stream: str
@@ -35,13 +35,13 @@ class Piece:
 
 @dataclass(slots=True)
 class _Open:
-    """A line whose end has not come; ``has_parts``: whether anything of it has since the piece before."""
+    """An unfinished line; ``has_parts``: some of it arrived after the previous piece."""
 
     time: str
     starts: bool = True
     has_parts: bool = False
     at: Place = (0, 0)
-    # Not a list of parts: a container that can write its log writes parts of nothing, as many as it likes.
+    # Not a list of parts: a container that can write its log may write any number of empty parts.
     text: bytearray = field(default_factory=bytearray)
 
     def piece(self, stream: str) -> Piece:
@@ -55,7 +55,7 @@ class Joiner:
         self._open: dict[str, _Open] = {}
 
     def feed(self, record: LogLine, at: Place) -> Piece | None:
-        """Take the next record; what it completed, or None."""
+        """Take the next record. Return the piece that it completes, or None."""
         held = self._open.get(record.stream)
         if held is None:
             if record.text.endswith(b"\n"):
@@ -72,7 +72,7 @@ class Joiner:
         return held.piece(record.stream)
 
     def rest(self) -> Iterator[Piece]:
-        """The lines that never ended, in the order of their last parts. Nothing is held afterwards."""
+        """Yield the unfinished lines, in the order of their last parts. Nothing is held afterwards."""
         left = sorted(((held.at, stream) for stream, held in self._open.items() if held.has_parts))
         yield from [self._open[stream].piece(stream) for _, stream in left]
         self._open.clear()

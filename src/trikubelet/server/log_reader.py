@@ -1,16 +1,16 @@
-"""Reading a container's log, as the local API and the node's HTTPS API serve it.
+"""Reads a container's log for the local API and the node's HTTPS API.
 
-    which files (rotated ones too) ─► where to begin (tail) ─► records ─► lines ─► since ─► text ─► limit
-                                                                 ▲                            │
-                                                                 └── follow: wait, rotation ◄─┘
+    the files (rotated ones too) ─► where to begin (tail) ─► records ─► lines ─► since ─► text ─► limit
+                                                                ▲                            │
+                                                                └── follow: wait, rotation ◄─┘
 
-Differs from upstream on purpose: upstream reads only the file that is being written, so right after a rotation the log
-seems empty. Here the rotated files count as what they are, the older part of the same log.
+A deliberate difference: upstream reads only the file that is being written, so right after a rotation the log seems
+empty. Here the rotated files are the older part of the same log.
 
-Memory is bounded: a few blocks, the unfinished line of each stream, nothing else. A log may lie on a file system that
-hangs, so all that touches it is done in threads, a few blocks at a time, and such a reader, alone, gets an error in the
-end (``kit.disk_steps``). Lines are made here of what they return, a block between two checkpoints. Following ends once
-the container is over and everything it wrote was read.
+Memory is bounded: a few blocks and the unfinished line of each stream. A log's file system may hang, so all file access
+is done in threads, a few blocks at a time. Then only that reader times out (``kit.disk_steps``). Lines are made of
+those blocks on the event loop, with a checkpoint after each block. Following ends once the container has ended and all
+of its output was read.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from trikubelet.server.log_files import LogFile
 
 FINDS_MAX: Final = 3
-"""So often a log is looked at again because it was rotated meanwhile, which it is every few seconds at most."""
+"""How often a log is listed again because it was rotated meanwhile. Rotations are several seconds apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """What of a log is wanted. ``tail_lines`` from the end, or None for all; ``since_ns`` nanoseconds since the epoch,
-    0 for no limit; ``limit_bytes`` of output, or None; ``stream`` is stdout or stderr, or empty for both."""
+    """The requested part of a log. ``tail_lines``: from the end, or None for all; ``since_ns``: nanoseconds since the
+    epoch, 0 for no limit; ``limit_bytes``: of output, or None; ``stream``: stdout or stderr, or empty for both."""
 
     follow: bool = False
     tail_lines: int | None = None
@@ -56,7 +56,7 @@ class LogQuery:
 
 
 async def check_log(path: str, threads: ThreadShares) -> None:
-    """Open the log at ``path``. Raises OSError when it cannot be, DiskUnavailable among them."""
+    """Open the log at ``path`` once. Raises OSError, including DiskUnavailable, if that fails."""
     disk = steps_of(path, threads)
     try:
         await disk.run(lambda: disk.close(open_log(path)))
@@ -67,10 +67,9 @@ async def check_log(path: str, threads: ThreadShares) -> None:
 async def read_log(
     path: str, query: LogQuery, is_over: Callable[[], bool], threads: ThreadShares
 ) -> AsyncGenerator[bytes, None]:
-    """The text of the log at ``path``, in blocks. ``is_over``: whether the container writes no more.
+    """Yield the text of the log at ``path``, in blocks. ``is_over``: returns true if the container writes no more.
 
-    A log that does not exist is empty, or, followed, awaited. Raises OSError when it cannot be read,
-    and DiskUnavailable among them.
+    A missing log is empty; if it is followed, the reader waits for it. Raises OSError, including DiskUnavailable.
     """
     left = query.limit_bytes
     disk = steps_of(path, threads)
@@ -91,7 +90,7 @@ async def read_log(
 async def _blocks(
     disk: DiskSteps, path: str, query: LogQuery, is_over: Callable[[], bool]
 ) -> AsyncGenerator[bytes, None]:
-    """The text without a limit, in blocks that are not empty."""
+    """Yield the text without a limit, in blocks that are not empty."""
     found = await _find(disk, path, query.tail_lines)
     joiner, wanted = Joiner(), _Wanted(query, found.start)
     over = is_over if query.follow else None
@@ -106,8 +105,8 @@ async def _blocks(
 
 
 async def _find(disk: DiskSteps, path: str, tail_lines: int | None) -> Found:
-    """The log's files, the last of them open, and where to begin. A rotation meanwhile, be it between the listing and
-    the opening or while the beginning is looked for, makes another look."""
+    """Return the log's files, the last of them open, and where to begin. If the log is rotated between the listing and
+    the opening, or during the search for the beginning, it is listed again."""
     looks = 0
     while True:
         files, written = await disk.run(partial(_list_and_open, disk, path))
@@ -125,8 +124,8 @@ def _list_and_open(disk: DiskSteps, path: str) -> tuple[list[str], LogFile | Non
 
 
 def _is_whole(disk: DiskSteps, path: str, files: Sequence[str], written: LogFile | None, *, is_last: bool) -> bool:
-    """Whether no part has come since the files were listed, or this look is to do; if not, what was opened is
-    closed."""
+    """Return true if no part was added since the files were listed, or if this look must do; otherwise close the opened
+    file."""
     if is_last or not after(path, set(map(stem, files[:-1]))):
         return True
     if written is not None:
@@ -142,7 +141,7 @@ async def _tail(disk: DiskSteps, files: Sequence[str], lines: int) -> Start:
 
 
 def _search_on(disk: DiskSteps, search: Generator[None, None, Start]) -> Start | None:
-    """The next blocks of the search. Where to begin, once it is found."""
+    """Search the next blocks. Return where to begin, once it is found."""
     try:
         for _ in range(STEP_BLOCKS):
             next(search)
@@ -164,7 +163,7 @@ class _Wanted:
     start: Start
 
     def text(self, piece: Piece) -> bytes:
-        """What is shown of a piece; nothing when it is not wanted."""
+        """Return the shown text of a piece; empty if it was not requested."""
         query = self.query
         if piece.at < self.start.count_from or (query.stream and piece.stream != query.stream):
             return b""

@@ -1,16 +1,16 @@
-"""The records of a container's log in the order they were written, across rotations, and on into the future.
+"""The records of a container's log in the order they were written, across rotations and while it grows.
 
-    rotated parts, oldest first ─► the file being written ─► [nothing new: is it over? was it rotated?] ─┐
-                                          ▲                                                              │
+    rotated parts, oldest first ─► the file being written ─► [nothing new: has it ended? was it rotated?] ┐
+                                          ▲                                                             │
                                           └─── the new file, after any part that was missed ◄── rotated ─┤
-                                                                               over ─► end    wait ◄─────┘
+                                                                             ended ─► end    wait ◄─────┘
 
-A record is a whole line of the file: what follows the last newline is being written, or was torn by a crash, and is no
-record. Whether the container is over is asked before the last look, so nothing it wrote can be missed. The file being
-written was opened when the parts were listed: whatever is rotated while those are read, no lines lie between.
+A record is a whole line of the file. The rest after the last newline is being written, or was torn by a crash, and is
+no record. ``is_over`` is called before the last look, so no output can be missed. The file being written was opened
+when the parts were listed, so no lines are lost if it is rotated while those are read.
 
-Each access to the disk is a step in a thread (``kit.disk_steps``), of so many blocks that handing them over costs
-little beside reading them; a log that is only followed costs one step for each look.
+Each access to the disk is a step in a thread (``kit.disk_steps``), of enough blocks that passing them on costs little
+compared with reading them; a log that is only followed costs one step for each look.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from trikubelet.server.log_tape import Batch
 
 FOLLOW_SECONDS = 0.2
-"""How often a followed file is looked at again."""
+"""How often a followed file is checked, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The ``files`` of a log at one moment, oldest first; the last of them, which is being written, is open as
-    ``written`` if it was there. ``start`` is where to begin."""
+    """The ``files`` of a log at one moment, oldest first. The last of them, which is being written, is open as
+    ``written`` if it existed. ``start``: where to begin."""
 
     files: Sequence[str]
     written: LogFile | None
@@ -54,11 +54,10 @@ class Found:
 async def read_records(
     disk: DiskSteps, path: str, found: Found, since_ns: int, is_over: Callable[[], bool] | None
 ) -> AsyncGenerator[Batch, None]:
-    """The records of the log at ``path`` from where ``found`` says on, in batches of a block; rotated parts last
-    written before ``since_ns`` are left out. ``is_over``: follow until it says so; None: do not follow. Raises OSError
-    when the file being written cannot be read, and DiskUnavailable; of a rotated part that cannot be read the rest is
-    left out, and that is logged. A file that is gone counts as empty.
-    """
+    """Yield the records of the log at ``path`` from the beginning in ``found`` on, in batches of a block. Rotated parts
+    last written before ``since_ns`` are left out. ``is_over``: follow until it returns true; None: do not follow. A
+    missing file counts as empty. Raises OSError, including DiskUnavailable, if the file being written cannot be read.
+    The unreadable rest of a rotated part is left out, and that is logged."""
     begin, broken = found.start.begin, BrokenParts()
     number = len(found.files) - 1
     async with aclosing(_whole_parts(disk, found.files[begin[0] : number], begin, since_ns, broken)) as batches:
@@ -80,7 +79,7 @@ async def read_records(
                 break
             if is_last:
                 return
-            await trio.sleep(FOLLOW_SECONDS)  # it was rotated, and again, and there is no new file yet
+            await trio.sleep(FOLLOW_SECONDS)  # it was rotated twice, and the new file does not exist yet
         async with aclosing(_whole_parts(disk, missed, (number + 1, 0), 0, broken)) as batches:
             async for batch in batches:
                 yield batch
@@ -90,7 +89,7 @@ async def read_records(
 async def _tape_of_written(
     disk: DiskSteps, path: str, written: LogFile | None, at: Place, is_over: Callable[[], bool] | None
 ) -> Tape | None:
-    """The file being written, opened unless it is; it is waited for when it is followed. None where there is none."""
+    """Return the file being written, opened if it is not; wait for it when following. None where there is none."""
     while True:
         is_last = is_over is None or is_over()
         with suppress(FileNotFoundError):
@@ -108,7 +107,7 @@ def _begin(disk: DiskSteps, path: str, written: LogFile | None, at: Place, *, en
 async def _whole_parts(
     disk: DiskSteps, parts: Sequence[str], begin: Place, since_ns: int, broken: BrokenParts
 ) -> AsyncGenerator[Batch, None]:
-    """Rotated parts, the first of them from its place ``begin`` on."""
+    """Yield the records of rotated parts, of the first one from ``begin`` on."""
     number, offset = begin
     try:
         for part in parts:
@@ -135,32 +134,33 @@ async def _whole_part(
 
 
 def _begin_part(disk: DiskSteps, path: str, at: Place, since_ns: int, broken: BrokenParts) -> Tape | None:
-    """A rotated part, or None where it is too old, or cannot be read."""
+    """Return a rotated part, or None if it is too old or cannot be read."""
     try:
         return Tape(disk.keep(open_log(path)), at) if last_write_ns(path) >= since_ns else None
     except FileNotFoundError:
-        return None  # removed, as the oldest part, since it was listed
+        return None  # removed since it was listed, as the oldest part
     except OSError as error:
-        broken.note(f"A part of a log cannot be read, so it is not shown: {error}")
+        broken.note(f"Cannot read a part of a log, so it is not shown: {error}")
         return None
 
 
 def _read_part(path: str, tape: Tape, broken: BrokenParts) -> tuple[list[bytes], bool]:
-    """As ``Tape.read``; the part ends where it cannot be read on. A power cut may have left it so."""
+    """Read like ``Tape.read``; the part ends at a read error, which a power cut may have caused."""
     try:
         return tape.read()
     except OSError as error:
-        broken.note(f"{path} is not whole, so not all of it can be shown: {error}")
+        broken.note(f"{path} is damaged, so not all of it can be shown: {error}")
         return [], False
 
 
 async def _until_rotated(
     disk: DiskSteps, path: str, tape: Tape, is_over: Callable[[], bool] | None
 ) -> AsyncGenerator[Batch, None]:
-    """The file's records until its end, or, followed, until the path names another file or the container is over."""
+    """Yield the file's records until its end, or, when following, until the path names another file or the container
+    has ended."""
     is_left = False
     while True:
-        # A runtime opens the new file before it leaves the old one, so there is one more look after the rotation.
+        # A runtime opens the new file before it closes the old one, so there is one more look after the rotation.
         ends = is_over is None or is_over() or is_left
         is_left, (blocks, more) = await disk.run(partial(_look, path, tape))
         while True:
@@ -175,13 +175,13 @@ async def _until_rotated(
 
 
 def _look(path: str, tape: Tape) -> tuple[bool, tuple[list[bytes], bool]]:
-    """Whether the path names another file by now, and then what there is to read."""
+    """Return true if the path names another file by now, and then the next records."""
     return not is_still(path, tape.file), tape.read()
 
 
 def _come_since(disk: DiskSteps, path: str, file: LogFile, known: set[str]) -> list[str] | None:
-    """The parts that came between the file that was read to its end, which is closed then, and the one that ``path``
-    names now; None where that is still the same, or not there."""
+    """Return the parts added between the file that was read to its end, which is closed then, and the file at ``path``
+    now; None if that is the same one or missing."""
     if is_still(path, file):
         return None
     missed = [*_missed(path, file, known)]
@@ -190,8 +190,8 @@ def _come_since(disk: DiskSteps, path: str, file: LogFile, known: set[str]) -> l
 
 
 def _missed(path: str, file: LogFile, known: set[str]) -> Iterator[str]:
-    """The parts that came after the open file and before the one that ``path`` names now. ``known`` is brought up to
-    date: it holds every part up to these."""
+    """Yield the parts after the open file and before the file at ``path`` now, and add them to ``known``, which holds
+    every earlier part."""
     newer = after(path, known)
     known.update(map(stem, newer))
     # The first new part is the file we had open, unless that was removed meanwhile.

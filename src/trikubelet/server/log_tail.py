@@ -1,19 +1,19 @@
-"""Where the last lines of a log begin, found from its end without reading what comes before.
+"""Finds the beginning of a log's last lines from its end, without reading the rest.
 
-Reads backwards, block by block, and looks only at the head of each record. A line stands where its last part stands,
-so the last N lines are known at the Nth end from the back; their first parts may stand further back still, between
-parts of the other stream. So the search goes on until the first part of every one of them is known, but no further than
-``LOOKBACK_BYTES_MAX``. The reader is given where to begin, and from where on the ends of lines count.
+It reads backwards, block by block, and looks only at the head of each record. A line's place is that of its last part,
+so the last N lines are known at the Nth end from the back. Their first parts may be further back, between parts of the
+other stream. So the search continues until the first part of each of these lines is known, but no further than
+``LOOKBACK_BYTES_MAX``. The reader receives the place to begin at, and the place from which ends of lines count.
 
-A compressed file cannot be read backwards: it is read forwards once, no more than a block of it at a time: what unpacks
-to a thousand times its size may have no newline. Nine bytes are kept of each record that may be needed, and of no more
-than ``HEADS_MAX``: who wants more lines of such a file than that gets fewer.
+A compressed file cannot be read backwards. It is read forwards once, one block at a time, because a file that unpacks
+to a thousand times its size may have no newline. Nine bytes are kept of each record that may be needed, for at most
+``HEADS_MAX`` records: a client that requests more lines of such a file gets fewer.
 
-The search is a generator that stops before each file and after each block, for whoever runs it in threads a few blocks
-at a time. So a step of it is bounded in whatever files there are, and it may be closed wherever it stops: what a disk
-says to a file's being closed must not hide that it was told to end.
+The search is a generator that stops before each file and after each block, so that a thread can run a few blocks of it
+at a time. So a step is bounded whatever the files contain, and the search may be closed wherever it stops. Errors of
+closing a file are suppressed, so that they do not hide the reason of the end.
 
-What cannot be read is counted as the reader shows it (``log_records``): of a compressed part, what comes before that.
+Unreadable data is counted as the reader shows it (``log_records``): a compressed part has the records before it.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 64 * 1024
 HEAD_BYTES_MAX = 256
-"""Time, stream and tag fit well within; of a record only this much is looked at here."""
+"""Bytes of a record that are examined here; time, stream and tag are shorter."""
 LOOKBACK_BYTES_MAX = 1024 * 1024
-"""How far before the last lines wanted their beginnings are looked for."""
+"""Distance before the last lines within which their beginnings are searched."""
 HEADS_MAX = 4 * 1024 * 1024
-"""Records of a compressed file that are known at the same time, in some 40 MB."""
+"""Records of a compressed file that are known at the same time, in about 40 MB."""
 _HEADS_KEPT_MIN = 128 * 1024
 _HEADS_PER_STEP = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """``begin``: where to begin to read; ``count_from``: lines that end before this place are not wanted."""
+    """``begin``: where to begin to read; ``count_from``: lines that end before this place are not shown."""
 
     begin: Place = (0, 0)
     count_from: Place = (0, 0)
@@ -56,8 +56,8 @@ class Start:
 
 @dataclass(slots=True)
 class _Search:
-    """What is known so far, going back from the end. ``wanted`` lines are still to be found; ``open`` are the streams
-    whose earliest wanted line may have parts further back; ``seen`` the streams met at all."""
+    """The state of the search backwards. ``wanted``: lines still to be found; ``open``: streams whose earliest wanted
+    line may have parts further back; ``seen``: all streams found."""
 
     wanted: int
     begin: Place
@@ -67,10 +67,10 @@ class _Search:
     seen: set[str] = field(default_factory=set)
 
     def take(self, stream: str, at: Place, *, ends: bool, size: int) -> bool:
-        """One record further back, of ``size`` bytes; whether the search is over."""
+        """Take the previous record, of ``size`` bytes. Return true if the search has ended."""
         if not self.wanted:
             self.looked_back += size
-        # The newest record of a stream is the last part of a line, even when the line never ended.
+        # The newest record of a stream is the last part of a line, even if the line was never finished.
         if ends or stream not in self.seen:
             self.seen.add(stream)
             self.open.discard(stream)
@@ -84,7 +84,7 @@ class _Search:
 
 
 def find_tail(files: Sequence[str], lines: int) -> Generator[None, None, Start]:
-    """Where the last ``lines`` lines of ``files`` (oldest first) begin. A file that cannot be opened has none.
+    """Return where the last ``lines`` lines of ``files`` (oldest first) begin. A file that cannot be opened has none.
     Yields before each file, and after each block that was read."""
     last = len(files) - 1
     if lines <= 0:
@@ -116,7 +116,7 @@ def _bytes_of(file: str | int) -> int:
 
 
 def _search(heads: Iterator[tuple[int, str, bool] | None], number: int, search: _Search) -> Generator[None, None, bool]:
-    """Go through one file; whether the search is over."""
+    """Search one file. Return true if the search has ended."""
     before = 0
     for head in heads:
         if head is None:  # a block was read
@@ -130,10 +130,10 @@ def _search(heads: Iterator[tuple[int, str, bool] | None], number: int, search: 
 
 
 def _heads_back(file: BinaryIO) -> Iterator[tuple[int, str, bool] | None]:
-    """The whole records of a file from its last to its first: where each begins, its stream, and whether it ends a
-    line. None after each block that was read. They end at a block that cannot be read."""
+    """Yield the whole records of a file from its last to its first: the byte where each begins, its stream, and whether
+    it ends a line. Yields None after each block that was read. Stops at a block that cannot be read."""
     at = _bytes_of(file.fileno())
-    carry: bytes | None = None  # the head of what the blocks behind began with; None behind the last newline
+    carry: bytes | None = None  # the head of the first record in the blocks behind; None behind the last newline
     while at:
         size = min(BLOCK_BYTES, at)
         at -= size
@@ -153,7 +153,7 @@ def _heads_back(file: BinaryIO) -> Iterator[tuple[int, str, bool] | None]:
 
 
 def _block_at(file: BinaryIO, at: int, size: int) -> bytes:
-    """Less where it cannot be read, or was cut off meanwhile."""
+    """Read a block. It is shorter if it cannot be read or the file was cut meanwhile."""
     try:
         file.seek(at)
         return file.read(size)
@@ -175,7 +175,7 @@ _CODES = ("stdout", False), ("stdout", True), ("stderr", False), ("stderr", True
 
 
 class _Heads:
-    """Owns where the records of a file begin, and their codes, of as many of the last ones as may be needed."""
+    """Owns the beginnings and codes of the last records of a file, as many as may be needed."""
 
     def __init__(self, wanted: int) -> None:
         self._wanted = wanted
@@ -184,7 +184,7 @@ class _Heads:
         self._full_at = _HEADS_KEPT_MIN
 
     def add(self, offset: int, code: int) -> None:
-        """The next one."""
+        """Add the next record."""
         self._offsets.append(offset)
         self._codes.append(code)
         if len(self._codes) >= self._full_at:
@@ -192,12 +192,12 @@ class _Heads:
             self._full_at = max(_HEADS_KEPT_MIN, min(HEADS_MAX, 2 * len(self._codes)))
 
     def backwards(self) -> Iterator[tuple[int, str, bool]]:
-        """Those that are known, from the last to the first."""
+        """Yield the known records, from the last to the first."""
         for offset, code in zip(reversed(self._offsets), reversed(self._codes), strict=True):
             yield offset, *_CODES[code]
 
     def _drop(self) -> None:
-        """Forget what stands further back than anybody looks who wants so many lines."""
+        """Forget records further back than a search for that many lines looks."""
         index, left = len(self._codes), self._wanted
         while index and left:
             index -= 1
@@ -211,10 +211,10 @@ class _Heads:
 
 
 def _heads_of_packed(file: PackedLog, wanted: int) -> Iterator[tuple[int, str, bool] | None]:
-    """The same for a file that can only be read forwards, of which so many lines are wanted. They are those of all the
-    text there is before it cannot be read on."""
+    """Yield the same for a file that can only be read forwards, for a search of ``wanted`` lines. These are the last
+    lines before the first read error."""
     heads = _Heads(wanted)
-    begin, before, torn = 0, 0, b""  # where the line begins, what was read of it, and the first of that
+    begin, before, torn = 0, 0, b""  # where the line begins, its bytes so far, and the first of them
     while block := _next_block(file):
         *whole, rest = block.split(b"\n")
         for piece in whole:
@@ -233,7 +233,7 @@ def _heads_of_packed(file: PackedLog, wanted: int) -> Iterator[tuple[int, str, b
 
 
 def _next_block(file: PackedLog) -> bytes:
-    """Nothing where it ends, or cannot be read on."""
+    """Return the next block; empty at the end or a read error."""
     try:
         return file.read(BLOCK_BYTES)
     except OSError:

@@ -1,6 +1,6 @@
-"""One open file of a container's log, read forwards: blocks in a thread, and records of them on the event loop.
+"""One open file of a container's log, read forwards: blocks in a thread, records of them on the event loop.
 
-Making records is most of the work, and in threads it would take turns with the event loop all the same.
+Making records is most of the work, and because of the GIL threads would not make it faster.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from trikubelet.server.log_lines import Place
 
 RECORD_BYTES_MAX = 1024 * 1024
-"""A record is some 16 KiB; what is longer than this is no log, and is left out up to its newline."""
+"""A record has about 16 KiB. Longer data is not a log, and is skipped up to its newline."""
 STEP_BLOCKS: Final = 16
-"""So many are read, or gone over, in one step: with less the hand-over from thread to thread shows."""
+"""Blocks read or skipped in one step: with fewer, switching between threads is noticeable."""
 
 Batch = list[tuple[bytes, "Place"]]
 
 
 class Tape:
-    """Holds how far one open file was read. ``at`` is where to begin, with the file's number for the places of its
-    records; ``end`` is how far to read, None for as far as it goes: a container may write faster than its log is
+    """Owns the read position in one open file. ``at``: where to begin, with the file's number for the places of its
+    records; ``end``: where to stop, None for its end. It is needed because a container may write faster than its log is
     read."""
 
     def __init__(self, file: LogFile, at: Place, end: int | None = None) -> None:
@@ -34,7 +34,7 @@ class Tape:
         self._torn = b""
         self._dropping = False
         self._failure: OSError | None = None
-        # What is compressed cannot be begun but at its beginning: it is gone over, a block at a time.
+        # A compressed file can only be read from its beginning: the blocks before are skipped one at a time.
         self._ahead = 0
         if isinstance(file, PackedLog):
             self._ahead = self._offset
@@ -42,8 +42,8 @@ class Tape:
             file.seek(self._offset)
 
     def read(self) -> tuple[list[bytes], bool]:
-        """In a thread: the next blocks, and whether there may be more. Raises OSError, once all before it was given
-        out."""
+        """Runs in a thread: return the next blocks, and whether there may be more. Raises OSError, after all data
+        before the error was returned."""
         if self._failure is not None:
             raise self._failure
         blocks: list[bytes] = []
@@ -64,7 +64,7 @@ class Tape:
         return blocks, True
 
     def records(self, block: bytes) -> Batch:
-        """The records that end in the next block."""
+        """Return the records that end in the next block."""
         *whole, torn = (self._torn + block).split(b"\n")
         batch: Batch = []
         for raw in whole:

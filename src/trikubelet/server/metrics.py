@@ -1,9 +1,9 @@
-"""GET /metrics, /metrics/probes and /metrics/slis: what the node has measured, in the text format of Prometheus.
+"""GET /metrics, /metrics/probes and /metrics/slis: the node's metrics in the text format of Prometheus.
 
-The names that upstream's kubelet has are upstream's, so that its dashboards and alerts work; what only this agent has
-begins with ``trikubelet_``. Nothing is measured here: each scrape spells out the parts' own figures. What pods and
-images took is in ``pod_metrics``, what goes to the API server in ``cluster_metrics``, the process in
-``process_metrics``. Each family is made when it is put into the text, so that nothing waits for all of them.
+Metrics of upstream's kubelet keep its names, so that its dashboards and alerts work; the others begin with
+``trikubelet_``. Nothing is measured here: each scrape formats the parts' own figures. Metrics of pods and images are in
+``pod_metrics``, those of the API server in ``cluster_metrics``, those of the process in ``process_metrics``. Each
+family is made when it is put into the text, which bounds the time between two checkpoints.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 def node_families(
     view: NodeView, now_ns: int, http: HttpFigures | None = None, claimed: Sequence[tuple[str, VolumeUsed]] = ()
 ) -> Iterator[Family]:
-    """The metrics. ``now_ns``: since the Unix epoch; ``http``: how the server that is asked was asked; ``claimed``: the
-    volumes behind claims, with the claims' namespaces."""
+    """Yield the metrics. ``now_ns``: since the Unix epoch; ``http``: the requests to the server that is scraped;
+    ``claimed``: the volumes behind claims, with the claims' namespaces."""
     figures = view.figures()
     yield gauge("kubelet_node_name", "The node's name; the value is always 1.", {view.node().name: 1}, "node")
     yield from _of_pleg(view, now_ns)
     yield from _of_runtime(view.calls())
     yield from of_pods(figures)
     yield counter("kubelet_admission_rejections_total", "Pods that the node rejected.", view.rejected(), "reason")
-    help_ = "Pods ended to make room for critical ones."
+    help_ = "Pods preempted to make room for critical ones."
     yield counter("kubelet_preemptions", help_, view.preempted(), "preemption_signal")
     evicted, ages = view.evicted()
     yield counter("kubelet_evictions", "Pods evicted.", evicted, "eviction_signal")
@@ -57,33 +57,33 @@ def node_families(
 def _of_shutdown(view: NodeView) -> Iterator[Family]:
     times = view.shutdown_times()
     for name, text, help_ in (
-        ("start", times.start_time, "When pods last began to be ended because the machine went down"),
-        ("end", times.end_time, "When none of these was waited for any more"),
+        ("start", times.start_time, "When pods were last terminated because the machine shut down"),
+        ("end", times.end_time, "When the last of these had terminated or timed out"),
     ):
         seconds = parse_rfc3339(text) / SECOND_NS if text else 0.0
         yield gauge(f"kubelet_graceful_shutdown_{name}_time_seconds", f"{help_}, since the Unix epoch.", seconds)
 
 
 def probe_families(view: NodeView) -> Iterator[Family]:
-    """What the probes were answered: apart from the rest because it grows with the pods, as upstream has it."""
+    """Yield the results of the probes: apart from the rest because they grow with the pods, like upstream."""
     named = ("probe_type", "container", "pod", "namespace")
     probes = [((one.kind, one.container, one.pod, one.namespace), one) for one in view.probes()]
     for who, one in probes:
         answers = {(*who, one.uid, result): count for result, count in one.results.items()}
-        help_ = "Answers of probes by what they mean."
+        help_ = "Results of probes."
         yield counter("prober_probe_total", help_, answers, *named, "pod_uid", "result")
     for who, one in probes:
-        help_ = "From a probe's question to its answer."
+        help_ = "Duration of probes."
         yield histogram("prober_probe_duration_seconds", help_, {who: one.durations}, *named)
 
 
 def health_families(verdicts: Verdicts) -> Iterator[Family]:
-    """Whether each health check passes, and how often it did."""
+    """Yield the last result of each health check, and the counts of its results."""
     kind = "healthz"
     passed = {(name, kind): int(well) for name, well in verdicts.passed.items()}
     yield gauge("kubernetes_healthcheck", "1 where a check passed last, else 0.", passed, "name", "type")
     counts = {(name, status, kind): count for (name, status), count in verdicts.counts.items()}
-    yield counter("kubernetes_healthchecks_total", "Checks by how they ended.", counts, "name", "status", "type")
+    yield counter("kubernetes_healthchecks_total", "Checks by their result.", counts, "name", "status", "type")
 
 
 def _of_pleg(view: NodeView, now_ns: int) -> Iterator[Family]:
@@ -98,11 +98,11 @@ def _of_pleg(view: NodeView, now_ns: int) -> Iterator[Family]:
     if figures.listed_ago_seconds is not None:
         help_ = "When the last successful full list began, in seconds since the epoch."
         yield gauge("kubelet_pleg_last_seen_seconds", help_, now_ns / 1e9 - figures.listed_ago_seconds)
-    help_ = "Requests to look at a pod that found no room to wait and were left to the next full list."
+    help_ = "Requests to list a pod that found the queue full and were left to the next full list."
     yield counter("kubelet_pleg_discard_events", help_, figures.requests_dropped)
     help_ = "Streams of container events that brought some."
     yield counter("kubelet_evented_pleg_connection_success_count", help_, figures.event_streams)
-    help_ = "Streams of container events that broke or were not to be had."
+    help_ = "Streams of container events that broke or could not be opened."
     yield counter("kubelet_evented_pleg_connection_error_count", help_, figures.event_stream_failures)
     yield gauge("kubelet_running_pods", "Pods that have a ready sandbox.", counts.running_pods)
     states = {name: getattr(counts, name) for name in ("created", "running", "exited", "unknown")}
@@ -111,18 +111,18 @@ def _of_pleg(view: NodeView, now_ns: int) -> Iterator[Family]:
     yield histogram("trikubelet_pleg_decode_duration_seconds", "Reading and comparing a full list.", measured.decodes)
     for name, help_, value in (
         ("list_bytes", "Size of the last full list.", measured.list_bytes),
-        ("inspections_running", "Inspections under way.", figures.inspections_running),
+        ("inspections_running", "Inspections in progress.", figures.inspections_running),
         ("inspections_waiting", "Pods that wait for their inspection.", figures.inspections_waiting),
-        ("oldest_inspection_age_seconds", "The age of the oldest one under way.", figures.oldest_inspection_seconds),
+        ("oldest_inspection_age_seconds", "Age of the oldest inspection.", figures.oldest_inspection_seconds),
         ("hung_pods", "Pods whose inspection hangs or keeps failing.", figures.hung_pods),
-        ("hints_waiting", "Requests to look at a pod that wait for their turn.", figures.requests_waiting),
-        ("events_reliable", "Whether the runtime's events can be relied on.", int(figures.has_reliable_events)),
+        ("hints_waiting", "Requests to list a pod that are queued.", figures.requests_waiting),
+        ("events_reliable", "Whether the runtime's events are reliable.", int(figures.has_reliable_events)),
     ):
         yield gauge(f"trikubelet_pleg_{name}", help_, value)
     for name, help_, value in (
         (
             "hints_skipped_total",
-            "Requests to look at a pod that a newer full list answered.",
+            "Requests to list a pod that a newer full list made unnecessary.",
             figures.requests_answered,
         ),
         ("events_received_total", "Container events that came from the runtime.", figures.events_received),
@@ -131,7 +131,7 @@ def _of_pleg(view: NodeView, now_ns: int) -> Iterator[Family]:
 
 
 def _of_runtime(calls: Iterable[CallFigures]) -> Iterator[Family]:
-    """How the runtime was asked, connection by connection."""
+    """Yield the calls to the runtime, by connection."""
     calls = list(calls)
     spreads = {operation(path): spread for one in calls for path, spread in one.durations.items()}
     failures = {operation(path): count for one in calls for path, count in one.failures.items()}
@@ -143,40 +143,41 @@ def _of_runtime(calls: Iterable[CallFigures]) -> Iterator[Family]:
 
 
 def operation(path: str) -> str:
-    """Upstream's label for a method of the CRI: ``/runtime.v1.RuntimeService/RunPodSandbox`` is run_podsandbox."""
+    """Return upstream's label for a method of the CRI: ``/runtime.v1.RuntimeService/RunPodSandbox`` is
+    run_podsandbox."""
     name = path.rpartition("/")[2].replace("PodSandbox", "Podsandbox")
     word = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
     return {"update_container_resources": "update_container"}.get(word, word)
 
 
 def _of_http(http: HttpFigures) -> Iterator[Family]:
-    """How the node's API was asked."""
+    """Yield the requests to the node's API."""
     labels_ = ("method", "path", "server_type", "long_running")
     counts = {asked: spread.count for asked, spread in http.durations.items()}
     yield counter("kubelet_http_requests_total", "Requests.", counts, *labels_)
     help_ = "From a request until its answer began."
     yield histogram("kubelet_http_requests_duration_seconds", help_, http.durations, *labels_)
-    yield gauge("kubelet_http_inflight_requests", "Requests under way.", http.under_way, *labels_)
+    yield gauge("kubelet_http_inflight_requests", "Requests in progress.", http.under_way, *labels_)
     connected = {server: len(limit) for server, limit in http.connection_limits.items()}
-    yield gauge("trikubelet_http_connections", "Connections there are.", connected, "server_type")
-    help_ = "Connections closed because there were too many: unauthenticated ones, and those who found no room."
+    yield gauge("trikubelet_http_connections", "Open connections.", connected, "server_type")
+    help_ = "Connections closed because there were too many: unauthenticated ones, and new ones beyond the limit."
     closed = {(server, "unauthenticated"): limit.made_room for server, limit in http.connection_limits.items()}
     closed |= {(server, "no_room"): limit.turned_away for server, limit in http.connection_limits.items()}
     yield counter("trikubelet_http_connections_closed_total", help_, closed, "server_type", "reason")
-    help_ = "WebSockets that were asked for, to talk to what runs."
+    help_ = "Requests for WebSockets to containers and pods."
     yield counter("kubelet_websocket_streaming_requests_total", help_, http.web_sockets, "subresource")
 
 
 def _of_volumes(claimed: Sequence[tuple[str, VolumeUsed]]) -> Iterator[Family]:
-    """How full the volumes behind claims are, and whether their drivers say that something is wrong with them."""
+    """Yield how full the volumes behind claims are, and whether their drivers report them abnormal."""
     for word, help_ in (
-        ("available_bytes", "Bytes that are free."),
-        ("capacity_bytes", "Bytes there are."),
-        ("used_bytes", "Bytes that are used."),
-        ("inodes", "Inodes there are."),
-        ("inodes_free", "Inodes that are free."),
-        ("inodes_used", "Inodes that are used."),
-        ("health_status_abnormal", "1 for a volume with which something is wrong, else 0."),
+        ("available_bytes", "Free bytes."),
+        ("capacity_bytes", "Capacity in bytes."),
+        ("used_bytes", "Used bytes."),
+        ("inodes", "Number of inodes."),
+        ("inodes_free", "Free inodes."),
+        ("inodes_used", "Used inodes."),
+        ("health_status_abnormal", "1 for an abnormal volume, else 0."),
     ):
         family = Family(f"kubelet_volume_stats_{word}", "gauge", help_, [])
         for namespace, volume in claimed:

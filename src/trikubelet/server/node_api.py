@@ -1,12 +1,14 @@
-"""The node's own API, as the API server and Prometheus ask it: who asks, may they, and what answers.
+"""The node's own API for the API server and Prometheus: authentication, authorization, and the route's handler.
 
-    request ─► who asks (authentication) ─► may they (authorization) ─► the route's handler (routes)
-                  ├ nobody known: 401           └ no: 403; not known: 500            └ no route: 404
-                  └ too many tokens to review before this one: 429
+    request ─► authentication ─► authorization ─► the route's handler (routes)
+                  ├ invalid: 401     ├ denied: 403    └ no route: 404
+                  │                  └ unknown: 500
+                  └ too many tokens are queued for review: 429
 
-Paths, methods and rights are one table, ``core.node_access.PLACES``; here and in ``node_pages`` is what answers there.
-Nothing is disclosed, not even that there is no such path, before the caller is known and allowed. On the read-only
-port, where there is one, everybody may ask for the rows marked so and for nothing more. (upstream-behaviour.md §1.21)
+Paths, methods and rights are one table, ``core.node_access.PLACES``; the handlers are here and in ``node_pages``.
+Nothing is disclosed, not even that a path does not exist, before the caller is authenticated and authorized. On the
+read-only port, where there is one, every client may read the rows marked so and nothing else. (upstream-behaviour.md
+§1.21)
 """
 
 from __future__ import annotations
@@ -48,14 +50,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REVIEWS_SECONDS_MAX: Final = 30.0
-"""From a request until it is known who asks and what they may; nobody waits for a slow API server for longer."""
+"""Time for authentication and authorization of a request, in seconds, so that a slow API server delays callers no
+longer."""
 DEBUGGING: Final = frozenset({"run", "exec", "attach", "portForward", "containerLogs", "runningpods", "debug", "logs"})
 """The first parts of the paths that upstream answers with "disabled" where ``enableDebuggingHandlers`` is false, and on
 the read-only port."""
 
 
 class NodeApi:
-    """``routes`` are the table's; what is said is the view's and the checks'."""
+    """``routes`` are the table's; the answers come from the view and the checks."""
 
     def __init__(
         self,
@@ -69,8 +72,8 @@ class NodeApi:
         pages: Mapping[str, Handler | None],
         spans: Spans | None = None,
     ) -> None:
-        """``pages``: those of ``node_pages``, by their paths. ``spans``: who makes one of each answer to somebody who
-        may ask, if anybody does."""
+        """``pages``: those of ``node_pages``, by their paths. ``spans``: makes a span of each answer to an authorized
+        caller, or None."""
         self._spans = spans
         self._view = view
         self._stats = stats
@@ -106,7 +109,7 @@ class NodeApi:
         self.figures: Final = HttpFigures((route.path for route in self.routes), streams.web_sockets)
 
     async def answer(self, request: Request) -> Response | Upgrade:
-        """Answer somebody who may ask."""
+        """Answer an authorized caller."""
         if self._configuration.enable_debugging_handlers:
             return await answer_by(self.routes, request, self._spans)
         routes = [route for route in self.routes if not route.opened.debugging]
@@ -148,7 +151,7 @@ class NodeApi:
 
 
 class Gate:
-    """Lets through to the API who may pass; a ``Handler`` by its ``answer``."""
+    """Admits authorized callers to the API; a ``Handler`` by its ``answer``."""
 
     def __init__(self, api: NodeApi, authenticator: Authenticator, authorizer: Authorizer) -> None:
         self._api = api
@@ -161,8 +164,8 @@ class Gate:
         return await self._api.answer(request) if refusal is None else refusal
 
     async def _refusal(self, request: Request) -> Response | None:
-        """What is said to a caller who may not pass; None for one who may. Who is anonymous is admitted for that answer
-        only: he has proved nothing."""
+        """Return the refusal of an unauthorized caller; None for an authorized one. An anonymous caller's connection is
+        admitted for this answer only, because it has proved nothing."""
         caller = None
         try:
             with trio.fail_after(REVIEWS_SECONDS_MAX):
@@ -171,13 +174,13 @@ class Gate:
                     return bare("Unauthorized", HTTPStatus.UNAUTHORIZED)
                 has_proof = caller != ANONYMOUS
                 if has_proof:
-                    request.admit(for_good=False)  # what takes time from here on is not of his making
+                    request.admit(for_good=False)  # a delay from here on is not the caller's fault
                 allowed = await self._authorizer.allows(caller, request.method, plain(request.path))
         except Crowded as error:
-            log.debug("Nobody knows yet who asks for %s: %s", request.path, error)
+            log.debug("Cannot authenticate a request for %s: %s", request.path, error)
             return bare("Too many tokens are being reviewed", HTTPStatus.TOO_MANY_REQUESTS, {"retry-after": "1"})
         except (ApiError, trio.TooSlowError) as error:
-            log.debug("It cannot be found out whether %s may have %s: %r", caller, request.path, error)
+            log.debug("Cannot authorize %s for %s: %r", caller, request.path, error)
             if caller is None:
                 return bare("Unauthorized", HTTPStatus.UNAUTHORIZED)
             return bare(f"Authorization error {_asked(caller, request)}", HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -187,14 +190,14 @@ class Gate:
 
 
 def _disabled(request: Request) -> Response | None:
-    """The answer at a path for debugging where there is none of them; None for another path."""
+    """Return the answer at a debugging path where those are disabled; None for another path."""
     if plain(request.path).split("/")[1] not in DEBUGGING:
         return None
     return bare("Debug endpoints are disabled.", HTTPStatus.METHOD_NOT_ALLOWED)
 
 
 def _asked(caller: Caller, request: Request) -> str:
-    """What somebody wanted, as upstream writes it."""
+    """Return the request in upstream's words."""
     path = plain(request.path)
     rights = " ".join(subresources(path))
     return f"(user={caller.name}, verb={verb(request.method, path)}, resource=nodes, subresource(s)=[{rights}])"

@@ -1,4 +1,4 @@
-"""What the parts of a node have measured, gathered for one scrape of ``/metrics`` by ``NodeView.figures``."""
+"""The metrics of a node's parts, gathered for one scrape of ``/metrics`` by ``NodeView.figures``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Work(NamedTuple):
-    """What a worker is to the node, in upstream's terms: ``lifecycle`` is sync, terminating or terminated; ``config``
-    desired, orphan (not desired any more) or runtime_only (nobody ever did); ``static`` true or nothing, or unknown
-    where only the runtime reports the pod."""
+    """The kind of a worker, in upstream's terms. ``lifecycle``: sync, terminating or terminated; ``config``: desired,
+    orphan (not desired any more) or runtime_only (never desired); ``static``: true or empty, or unknown where only the
+    runtime reports the pod."""
 
     lifecycle: str
     config: str
@@ -29,11 +29,11 @@ class Work(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """The pods there are at one moment. ``desired`` and ``active`` (those that hold a place on the node) by whether
-    they are static; ``mirrors``: static pods of which an API server has, or is to have, a picture; ``working``: those
-    with a worker; ``volumes``: those the desired pods name, by upstream's name of their kind; ``resizes_pending``:
-    resizes that wait, by the reason in their pods' status and the range of the pods' priority, and
-    ``resizes_under_way``."""
+    """The pods at one moment. ``desired`` and ``active`` (those that count against the node's limits): by whether they
+    are static; ``mirrors``: static pods that have or need a mirror pod; ``working``: those with a worker; ``volumes``:
+    those in the specs of desired pods, by upstream's name of their kind; ``resizes_pending``: waiting resizes, by the
+    reason in their pods' status and the range of the pods' priority; ``resizes_under_way``: granted and not yet
+    applied."""
 
     desired: Counter[bool] = field(default_factory=Counter)
     active: Counter[bool] = field(default_factory=Counter)
@@ -57,9 +57,9 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """Everything at one moment. ``swept``: how many pods' remains were removed between the last two looks at the disk,
-    and how many could not be. ``api``: how the API server was asked, None on a node that has none. ``ended``: runs of
-    containers, by kind, exit code and reason."""
+    """All metrics at one moment. ``swept``: the numbers of pods whose leftovers were removed between the last two
+    passes over the disk, and whose could not be. ``api``: requests to the API server, None on a node without one.
+    ``ended``: ended containers, by kind, exit code and reason."""
 
     setup: Setup
     tally: Tally

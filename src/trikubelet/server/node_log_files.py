@@ -1,6 +1,6 @@
-"""The node's own logs as they lie below /var/log: files that are opened and poured, directories that are listed.
+"""The node's own logs below /var/log: files that are opened and streamed, directories that are listed.
 
-Whatever touches the disk here is a step of ``kit.disk_steps``, in a thread.
+Every access to the disk here is a step of ``kit.disk_steps``, in a thread.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ ENTRIES_MAX: Final = 10_000
 
 
 class FileText:
-    """The text of an open file, as a response's body. Owns the steps that opened it. No async generator: one that was
-    never begun would not close it."""
+    """The text of an open file, as a response's body. Owns the steps that opened it. It is not an async generator,
+    because one that was never started would not close the file."""
 
     def __init__(self, disk: DiskSteps, file: BinaryIO) -> None:
         self._disk = disk
@@ -44,13 +44,13 @@ class FileText:
         return block
 
     async def aclose(self) -> None:
-        """Have the file closed."""
+        """Close the file."""
         self._disk.leave()
         await trio.lowlevel.checkpoint()
 
 
 def open_or_list(disk: DiskSteps, root: str, path: str) -> BinaryIO | bytes:
-    """An open file, or a page that lists a directory. Raises OSError."""
+    """Return an open file, or a page that lists a directory. Raises OSError."""
     found = open_beneath(root, path, make=False, called=root)
     try:
         return _listing(found) if stat.S_ISDIR(os.fstat(found).st_mode) else disk.keep(_readable(found))
@@ -59,7 +59,7 @@ def open_or_list(disk: DiskSteps, root: str, path: str) -> BinaryIO | bytes:
 
 
 def open_file(disk: DiskSteps, root: str, path: str) -> BinaryIO:
-    """An open file. Raises OSError."""
+    """Return an open file. Raises OSError."""
     found = open_beneath(root, path, make=False, called=root)
     try:
         return disk.keep(_readable(found))
@@ -68,8 +68,8 @@ def open_file(disk: DiskSteps, root: str, path: str) -> BinaryIO:
 
 
 def _readable(found: int) -> BinaryIO:
-    """What was reached, opened for reading; without waiting for who has a lease on it, as a pod may that has /var/log
-    mounted. Raises OSError: EISDIR, EINVAL for what is no plain file, EAGAIN for such a lease."""
+    """Open the found file for reading, without waiting for a lease on it, which a pod that mounts /var/log may hold.
+    Raises OSError: EISDIR, EINVAL for anything but a regular file, EAGAIN for such a lease."""
     mode = os.fstat(found).st_mode
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -79,7 +79,7 @@ def _readable(found: int) -> BinaryIO:
 
 
 def _listing(directory: int) -> bytes:
-    """The names in a directory as links, as upstream shows them."""
+    """Return the names in a directory as links, as upstream shows them."""
     with os.scandir(f"/proc/self/fd/{directory}") as entries:
         names = sorted(
             f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name

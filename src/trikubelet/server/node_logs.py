@@ -1,13 +1,13 @@
 """GET /logs/…: the node's own logs, as files below /var/log, and by query the journals of its services.
 
-    /logs/            what there is                   /logs/?query=kubelet   the journal of a service
-    /logs/syslog      a file                          /logs/?query=/syslog   a file, with tailLines and pattern
+    /logs/            the directory                 /logs/?query=kubelet   the journal of a service
+    /logs/syslog      a file                        /logs/?query=/syslog   a file, with tailLines and pattern
 
-Whatever is asked, nothing leads out of /var/log: pods may have it mounted and put links there (``host.beneath``). A
-service without a journal is looked for as a file. Programs that filter run for at most ``SECONDS_MAX``, and are killed
-when the client has gone; nothing is held but what is being sent. A file system that is mounted there may hang: what is
-opened, listed and read, a thread does, and only who reads below the same name waits with it (``kit.disk_steps``).
-(upstream-behaviour.md §1.21, §1.25)
+No request can leave /var/log: pods may mount it and put links there (``host.beneath``). A service without a journal is
+searched for as a file. Filter programs run for at most ``SECONDS_MAX``, and are killed when the client disconnects;
+only the data being sent is held in memory. A file system mounted there may hang. So files are opened, listed and read
+in threads, and a hanging one delays only readers below the same first name (``kit.disk_steps``). (upstream-behaviour.md
+§1.21, §1.25)
 """
 
 from __future__ import annotations
@@ -42,16 +42,17 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path("/var/log")
 SECONDS_MAX: Final = 30.0
-"""As upstream's. timeout(1) sees to it, which ends a whole pipeline."""
+"""Time for a filter program, in seconds, as upstream has it. timeout(1) enforces it and ends a whole pipeline."""
 RUNNING_MAX: Final = 8
-"""Programs that run at the same time; further ones wait for their turn, for ``SECONDS_MAX`` at most."""
+"""Programs that run at the same time; others wait for their turn, for ``SECONDS_MAX`` at most."""
 PLACE_SECONDS_MAX: Final = SECONDS_MAX + 5.0
-"""For so long one has its place. By then timeout(1) has ended it, but who asked may not read what it said for hours."""
+"""Time for which a program has its place, in seconds. By then timeout(1) has ended it, but a client may not read its
+output for hours."""
 NOTHING: Final = b"-- No entries --"
 
 
 class NodeLogs:
-    """Owns how many programs run. ``queries``: whether they are allowed at all (``enableSystemLogQuery``)."""
+    """Owns the number of running programs. ``queries``: they are allowed at all (``enableSystemLogQuery``)."""
 
     def __init__(self, *, queries: bool, root: Path = ROOT, threads: ThreadShares | None = None) -> None:
         self._queries = queries
@@ -60,13 +61,13 @@ class NodeLogs:
         self._running = trio.CapacityLimiter(RUNNING_MAX)
 
     async def answer(self, request: Request, path: str = "") -> Response:
-        """A file, a directory, or what a query finds."""
+        """Return a file, a directory, or the result of a query."""
         await trio.lowlevel.checkpoint()
         try:
             if not any(option in request.query for option in OPTIONS):
                 return await self._plain(path)
             if not self._queries:
-                return bare("queries are off on this node; enableSystemLogQuery allows them", HTTPStatus.FORBIDDEN)
+                return bare("queries are disabled on this node (set enableSystemLogQuery)", HTTPStatus.FORBIDDEN)
             query = node_log_query(request.query, request.repeated.get("query", ()))
             return await self._file(query, query.file) if query.file else await self._of_services(query)
         except ValueError as error:
@@ -74,7 +75,7 @@ class NodeLogs:
         except FileNotFoundError:
             return bare("404 page not found", HTTPStatus.NOT_FOUND)
         except trio.TooSlowError:
-            why = f"{RUNNING_MAX} queries of this node's logs run already"
+            why = f"{RUNNING_MAX} queries of this node's logs are running already (try again later)"
             return bare(why, HTTPStatus.SERVICE_UNAVAILABLE, {"retry-after": f"{SECONDS_MAX:g}"})
         except (DiskUnavailable, StartHangs) as error:
             return bare(f"{error.filename}: {error.strerror}", HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -82,12 +83,13 @@ class NodeLogs:
             return bare(error.strerror or str(error), HTTPStatus.FORBIDDEN)
 
     def _steps(self, path: str) -> DiskSteps:
-        """One reader's steps there. What hangs is mounted in some place: each first name has threads of its own."""
+        """Return the disk steps of one reader. Each first name below /var/log has threads of its own, because one of
+        them may be a mount that hangs."""
         names = [name for name in path.split("/") if name not in ("", ".")]
         return DiskSteps(self._threads, os.path.join(self._root, *names[:1]))
 
     async def _plain(self, path: str) -> Response:
-        """A file or a directory as it is. Raises OSError."""
+        """Return a file or a directory unfiltered. Raises OSError."""
         disk = self._steps(path)
         try:
             found = await disk.run(partial(open_or_list, disk, self._root, path))
@@ -99,7 +101,7 @@ class NodeLogs:
         return _poured(FileText(disk, found))
 
     async def _file(self, query: NodeLogQuery, path: str) -> Response:
-        """A file through what filters it. Raises OSError."""
+        """Return a file through the query's filter. Raises OSError."""
         disk, command = self._steps(path), filter_command(query)
         text: FileText | None = None
         try:
@@ -107,19 +109,19 @@ class NodeLogs:
             if not command:
                 text = FileText(disk, file)
                 return _poured(text)
-            os.set_blocking(file.fileno(), True)  # the program reads it by the same description
+            os.set_blocking(file.fileno(), True)  # the program shares the file's description
             return _poured(await self._program(command, file.fileno()))
         finally:
             if text is None:
                 disk.leave()
 
     async def _of_services(self, query: NodeLogQuery) -> Response:
-        """The journal where there is one, else the first file that is there. Raises FileNotFoundError."""
+        """Return the journal if there is one, else the first existing file. Raises FileNotFoundError."""
         with suppress(FileNotFoundError):  # a machine without journalctl
             text = await self._program(journal_command(query))
             try:
                 begun = await text.first()
-            except BaseException:  # who asked has gone, and nobody else has it
+            except BaseException:  # the client has disconnected, and the program has no other owner
                 await text.aclose()
                 raise
             if begun and not begun.startswith(NOTHING):
@@ -131,7 +133,7 @@ class NodeLogs:
         raise FileNotFoundError
 
     async def _program(self, command: Sequence[str], source: int = subprocess.DEVNULL) -> ProgramText:
-        """Start a program, once there is room. Raises FileNotFoundError where there is none of that name."""
+        """Start a program, once there is room. Raises FileNotFoundError if it does not exist."""
         if shutil.which(command[0]) is None:
             raise FileNotFoundError(command[0])
         text = ProgramText(self._running)
@@ -140,7 +142,7 @@ class NodeLogs:
 
 
 class ProgramText:
-    """What a program says, as a response's body. Owns its process, and a place in the line of those that run."""
+    """The output of a program, as a response's body. Owns its process and its place among the running ones."""
 
     def __init__(self, running: trio.CapacityLimiter) -> None:
         self._running = running
@@ -150,9 +152,9 @@ class ProgramText:
         self._read = b""
 
     async def start(self, command: Sequence[str], source: int) -> None:
-        """Wait for a place and run the program on ``source``, for so long at most as it may. Raises trio.TooSlowError
-        where there is no place in time, and OSError, StartHangs where no program can be started now; then the place is
-        free again."""
+        """Wait for a place and run the program on ``source``, within its time limit. Raises trio.TooSlowError if no
+        place became free in time, and OSError or StartHangs if the program cannot be started; then the place is free
+        again."""
         with trio.fail_after(SECONDS_MAX):
             await self._running.acquire_on_behalf_of(self)
         self._has_place = True
@@ -175,7 +177,7 @@ class ProgramText:
             self._running.release_on_behalf_of(self)
 
     async def first(self) -> bytes:
-        """The beginning, which stays to be read; nothing where nothing is said."""
+        """Return the beginning of the output, which stays readable; empty if there is none."""
         self._read = await self._receive()
         return self._read
 
@@ -194,11 +196,11 @@ class ProgramText:
         return bytes(await self._process.stdout.receive_some(BLOCK_BYTES))
 
     async def aclose(self) -> None:
-        """End the program with those it has started itself; whoever is cancelled waits for that all the same."""
+        """Kill the program and its children; also a cancelled caller waits for that."""
         self._place_time.cancel()
         try:
             if self._process is not None:
-                # The whole group: a timeout(1) that has only just forked ends without passing the signal on.
+                # The whole group, because a timeout(1) that has only just forked ends without passing the signal on.
                 await self._process.end(signal.SIGTERM)
         finally:
             self._give_place_back()

@@ -1,7 +1,7 @@
-"""What people look into a node by: what runs here (/statusz, /flagz), its logs, its insides (/debug), checkpoints.
+"""Pages about a node for people: /statusz and /flagz, its logs, its internals (/debug), checkpoints.
 
-Handlers for rows of the table ``core.node_access.PLACES``. What the configuration switches off says so, in upstream's
-texts; all of it is gone without enableDebuggingHandlers.
+They are handlers for rows of the table ``core.node_access.PLACES``. A page that the configuration disables answers so,
+in upstream's words; without enableDebuggingHandlers none of them exists.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 
 class About(NamedTuple):
-    """What the agent is: the version that it reports now, when it began (nanoseconds since the epoch), its flags;
-    ``paths``: of the API."""
+    """The agent's version, start time (nanoseconds since the epoch) and flags; ``paths``: of the API."""
 
     version: Callable[[], str]
     started_ns: int
@@ -43,7 +42,7 @@ def pages(
     checkpoints: Checkpoints | None,
     log_root: Path = ROOT,
 ) -> Mapping[str, Handler | None]:
-    """Who answers, by path. ``checkpoints``: None where the feature is off, and then there is no such path;
+    """Return the handlers, by path. ``checkpoints``: None if the feature is off, and then the path does not exist;
     ``log_root``: the directory of the node's logs."""
     logs = NodeLogs(queries=configuration.enable_system_log_query, root=log_root)
     inside = DebugPages()

@@ -1,7 +1,7 @@
-"""What the servers may see of the node: one narrow, read-only Protocol.
+"""NodeView, a narrow, read-only Protocol with the state of the node that the servers may read.
 
-``app/view.py`` implements it over the node's parts; tests give a view of their own. Nothing that is returned here
-can change the node, and nothing blocks. The records are what goes over the wire, in camel case as the API has it.
+``app/view.py`` implements it over the node's parts; tests have their own implementation. Results cannot change the
+node, and no method blocks. The records are sent as they are, in camel case like the API's.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ SOCKET_NAME = "trikubelet.sock"
 
 
 class ManifestFault(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One thing wrong with one manifest (``model.faults.Fault``). ``running`` names, as ``namespace/name``, the pods
-    of this file that are not as it says now, but as it said when it last had no fault."""
+    """One fault of one manifest (``model.faults.Fault``). ``running``: the pods of this file, as ``namespace/name``,
+    that still have the configuration of its last valid version."""
 
     source: str
     problem: str
@@ -59,7 +59,7 @@ class ObjectNote(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class ManifestNote(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The pods and objects of one manifest. ``source`` is its path or URL, ``pods`` are the UIDs of its pods."""
+    """The pods and objects of one manifest. ``source``: its path or URL; ``pods``: the UIDs of its pods."""
 
     source: str
     pods: tuple[str, ...] = ()
@@ -67,10 +67,10 @@ class ManifestNote(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class PodWork(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What the agent is doing about one pod. ``state`` is the worker's (Syncing, Terminating, …), ``syncs`` counts
-    those begun, ``failures`` those that failed, ``busy_seconds`` how long the one under way has taken. A pod that PLEG
-    cannot see has ``unseen_seconds``, and ``unseen_because``. ``volumes``: how each was left, by name; ``pulls``: where
-    the pull of a container's image stands, by the container's name."""
+    """The agent's work on one pod. ``state``: the worker's (Syncing, Terminating, …); ``syncs``: number begun;
+    ``failures``: number failed; ``busy_seconds``: duration of the current sync. A pod that PLEG cannot inspect has
+    ``unseen_seconds`` and ``unseen_because``. ``volumes``: their states, by name; ``pulls``: the progress of image
+    pulls, by the container's name."""
 
     uid: str
     state: str
@@ -85,15 +85,15 @@ class PodWork(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class NodeNote(msgspec.Struct, frozen=True):
-    """The node itself: its name, and why it cannot do its work now, a sentence each. No problem is no sentence."""
+    """The node's name, and its problems, a sentence each; none on a healthy node."""
 
     name: str
     problems: tuple[str, ...] = ()
 
 
 class LogPlace(msgspec.Struct, frozen=True):
-    """Where a container's log is, ``is_over``: whether that container writes no more, and ``threads``, by which it is
-    read: its file system may hang."""
+    """The place of a container's log. ``is_over``: returns true once the container writes no more; ``threads``: for
+    reading it, because its file system may hang."""
 
     path: str
     is_over: Callable[[], bool]
@@ -101,14 +101,14 @@ class LogPlace(msgspec.Struct, frozen=True):
 
 
 class RunningContainer(msgspec.Struct, frozen=True):
-    """A container that runs: the runtime's id, and ``tty``: whether its process has a terminal."""
+    """A running container: the runtime's id, and ``tty``, true if its process has a terminal."""
 
     id: str
     tty: bool
 
 
 class NotShown(Exception):
-    """What was asked for cannot be shown; the message says why and what there is instead."""
+    """The requested data cannot be shown; the message has the reason and the alternatives."""
 
 
 class NoSuchPod(NotShown):
@@ -116,23 +116,23 @@ class NoSuchPod(NotShown):
 
 
 class NodeView(Protocol):
-    """The node, for those who only look."""
+    """The node, for readers only."""
 
     def pods(self) -> Sequence[k8s.Pod]:
-        """Every pod with its newest status. An unchanged pod is the same object as the last time."""
+        """Return every pod with its newest status. An unchanged pod is the same object as in the last call."""
         ...
 
     def running(self) -> Sequence[k8s.Pod]:
-        """The pods of which something runs, wanted or not, with no more than the runtime knows: names and images of
-        the containers that run."""
+        """Return the pods with a running container, desired or not, with only what the runtime knows: names and images
+        of the running containers."""
         ...
 
     def events(self) -> Sequence[k8s.Event]:
-        """The events that are remembered, last seen longest ago first."""
+        """Return the recorded events, least recently seen first."""
         ...
 
     def faults(self) -> Sequence[ManifestFault]:
-        """What is wrong with the manifests now."""
+        """Return the current faults of the manifests."""
         ...
 
     def manifests(self) -> Sequence[ManifestNote]:
@@ -140,64 +140,64 @@ class NodeView(Protocol):
         ...
 
     def work(self) -> Sequence[PodWork]:
-        """What the agent is doing, pod by pod."""
+        """Return the agent's work, by pod."""
         ...
 
     def node(self) -> NodeNote:
-        """How the node itself is."""
+        """Return the node's name and problems."""
         ...
 
     def pleg(self) -> Figures:
-        """How PLEG stands now."""
+        """Return PLEG's current figures."""
         ...
 
     def rejected(self) -> Mapping[str, int]:
-        """How many pods the node rejected, by reason."""
+        """Return the number of rejected pods, by reason."""
         ...
 
     def preempted(self) -> Mapping[str, int]:
-        """How many pods were ended to make room for critical ones, by the resource that was short."""
+        """Return the number of pods preempted for critical ones, by the resource that was short."""
         ...
 
     def shutdown_times(self) -> ShutdownTimes:
-        """When its pods were last ended because the machine went down."""
+        """Return when the node's pods were last terminated because the machine shut down."""
         ...
 
     def evicted(self) -> tuple[Mapping[str, int], Mapping[str, Distribution]]:
-        """How many pods were evicted, and how old (seconds) the measurement was that each was evicted for; both by the
-        eviction signal."""
+        """Return the number of evicted pods, and the age in seconds of the measurement that caused each eviction, both
+        by eviction signal."""
         ...
 
     def images_removed(self) -> Mapping[str, int]:
-        """How many unused images were removed, by the reason: ``age`` or ``space``."""
+        """Return the number of unused images removed, by the reason: ``age`` or ``space``."""
         ...
 
     def probes(self) -> Sequence[ProbeFigures]:
-        """What each probe was answered so far."""
+        """Return the results of each probe so far."""
         ...
 
     def publishing(self) -> PublishFigures | None:
-        """How far statuses and events are written to the API server; None on a node that has none."""
+        """Return the progress of writing statuses and events to the API server; None on a node without one."""
         ...
 
     def calls(self) -> Sequence[CallFigures]:
-        """How calls to the runtime went, by their paths, connection by connection."""
+        """Return the calls to the runtime, by connection and path."""
         ...
 
     def figures(self) -> NodeFigures:
-        """What else the node's parts have measured."""
+        """Return the other figures of the node's parts."""
         ...
 
     async def log(self, namespace: str, name: str, container: str, *, previous: bool) -> LogPlace:
-        """The log of a container's newest run, or of the one before. Raises NotShown or NoSuchPod."""
+        """Return the log of a container's newest run, or of the one before. Raises NotShown or NoSuchPod."""
         ...
 
     def running_container(self, namespace: str, name: str, container: str, uid: str = "") -> RunningContainer:
-        """The run of a container that is under way; of the pod with that ``uid``, if one is given. Raises NotShown or
+        """Return the running instance of a container; of the pod with that ``uid``, if one is given. Raises NotShown or
         NoSuchPod."""
         ...
 
     def running_sandbox(self, namespace: str, name: str, uid: str = "") -> str:
-        """The id of a pod's sandbox that is ready; of the pod with that ``uid``, if one is given. Raises NotShown or
+        """Return the id of a pod's ready sandbox; of the pod with that ``uid``, if one is given. Raises NotShown or
         NoSuchPod."""
         ...

@@ -1,13 +1,13 @@
-"""A compressed part of a log, unpacked as it is read: no more at a time than is asked for, out of no more than so much.
+"""Unpacks a compressed part of a log while it is read, with bounds on the output and the input of each read.
 
     header ─► deflated text ─► CRC and length ─► zeros ─► end
       ▲                                            │
       └──────── another member behind it ◄─────────┘
 
-Who has a hand in the directory of logs can leave a file there with no text in gigabytes: a name without an end, or
-empty members by the million. Python's own reader looks for the next byte through all of it, in one call, and whoever
-gave up waiting has left a thread there. Here one ``read`` takes little more than ``IDLE_BYTES_MAX`` of the file,
-whatever is in it; so what a thread does in one step is bounded, and nobody has to tell it that its reader has gone.
+A container that may write to the directory of logs can leave a file there with gigabytes of no text: a name without an
+end, or millions of empty members. Python's own reader searches all of it for the next byte, in one call, and a caller
+that times out leaves a thread there. Here one ``read`` takes little more than ``IDLE_BYTES_MAX`` of the file, whatever
+it contains. So each step of a thread is bounded, and the thread needs no signal that its reader has gone.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from typing import Self
 
 INPUT_BYTES: Final = 32 * 1024
-"""That are read from the file at a time; of a log's text they hold two blocks or more."""
+"""Bytes that are read from the file at a time; they hold two blocks or more of a log's text."""
 IDLE_BYTES_MAX: Final = 4 * INPUT_BYTES
-"""A file with no text in so many bytes is broken. What gzip's writers put in between is a header's extra field, 64 KiB
-at most. Zeros at the end may be more, on a tape; that is complained of then, and costs no text."""
+"""A file with that many bytes without text is broken. Gzip's writers put at most a header's extra field of 64 KiB in
+between. A tape may have more zeros at the end; that causes an error then, but loses no text."""
 
-_MAGIC: Final = b"\x1f\x8b\x08"  # the last of it is the method: deflate, and there is no other
+_MAGIC: Final = b"\x1f\x8b\x08"  # the last byte is the method: deflate is the only one
 _FIXED_BYTES: Final = 10
 _HAS_CRC, _HAS_EXTRA, _HAS_NAME, _HAS_COMMENT = 2, 4, 8, 16
 _TRAILER_BYTES: Final = 8
 
 
 class PackedLog:
-    """Owns an open compressed file, and how far it was unpacked: it can be read forwards only."""
+    """Owns an open compressed file and its position: it can only be read forwards."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._input = b""  # read from the file, and not unpacked yet
-        self._unpacker: zlib._Decompress | None = None  # of the member that is being read
+        self._unpacker: zlib._Decompress | None = None  # of the current member
         self._crc = self._length = 0
         self._has_members = False
 
     def read(self, size: int) -> bytes:
-        """The next text, at most ``size`` (1 or more) bytes of it and often less; nothing at the end. Raises OSError,
-        and among them BadGzipFile for a file that is not whole, once all text before that was given out."""
+        """Return the next text, at most ``size`` (1 or more) bytes and often less; empty at the end. Raises OSError, or
+        BadGzipFile for a damaged file, after all text before the damage was returned."""
         idle = 0
         while idle <= IDLE_BYTES_MAX:
             text = self._unpacked(size)
@@ -58,7 +58,7 @@ class PackedLog:
         raise BadGzipFile(f"there is no text in {IDLE_BYTES_MAX} bytes of it")
 
     def fileno(self) -> int:
-        """The compressed file's."""
+        """Return the compressed file's descriptor."""
         return self._file.fileno()
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class PackedLog:
         self.close()
 
     def _unpacked(self, size: int) -> bytes | None:
-        """Text; empty where something else was gone over; None where more of the file is needed."""
+        """Return text; empty if other data was skipped; None if more of the file is needed."""
         if self._unpacker is None:
             if self._has_members:
                 self._input = self._input.lstrip(b"\0")
@@ -98,25 +98,25 @@ class PackedLog:
         return text if text or unpacker.eof else None
 
     def _ends_well(self) -> bool:
-        """Go over what stands behind a member, if it is there already. Raises BadGzipFile."""
+        """Skip the trailer of a member, if it was read already. Raises BadGzipFile."""
         trailer, rest = self._input[:_TRAILER_BYTES], self._input[_TRAILER_BYTES:]
         if len(trailer) < _TRAILER_BYTES:
             return False
         if trailer != self._crc.to_bytes(4, "little") + (self._length % 2**32).to_bytes(4, "little"):
-            raise BadGzipFile("its checksum or its length is another")
+            raise BadGzipFile("its checksum or length is wrong")
         self._input, self._unpacker = rest, None
         return True
 
     def _end(self) -> bytes:
         if self._unpacker is not None or self._input:
-            raise BadGzipFile("it is cut off")
+            raise BadGzipFile("it is truncated")
         return b""
 
 
 def _header_bytes(data: bytes) -> int:
-    """How long the header is that ``data`` begins with; 0 where not all of it is there. Raises BadGzipFile."""
+    """Return the length of the header at the beginning of ``data``; 0 if it is incomplete. Raises BadGzipFile."""
     if not _MAGIC.startswith(data[: len(_MAGIC)]):
-        raise BadGzipFile(f"no gzip: {data[: len(_MAGIC)]!r}")
+        raise BadGzipFile(f"not a gzip file: {data[: len(_MAGIC)]!r}")
     if len(data) < _FIXED_BYTES:
         return 0
     flags, end = data[3], _FIXED_BYTES

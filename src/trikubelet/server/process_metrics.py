@@ -1,7 +1,7 @@
 """The part of ``/metrics`` about the agent itself: its release, its features, its process.
 
-``process_…`` and ``python_…`` are what Prometheus' own library for Python has; there is no Go runtime of which there
-could be ``go_…``. What the event loop has to do stands in for goroutines.
+``process_…`` and ``python_…`` are the metrics of Prometheus' own library for Python. There is no Go runtime, so no
+``go_…``. The event loop's tasks replace goroutines.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 
 
 def of_process(setup: Setup) -> Iterator[Family]:
-    """What the agent is and uses. Raises RuntimeError outside Trio."""
+    """Yield the metrics of the process. Raises RuntimeError outside Trio."""
     yield from _of_setup(setup)
     now = own_process()
     for name, help_, value in (
         ("virtual_memory_bytes", "Address space, in bytes.", now.virtual_bytes),
-        ("resident_memory_bytes", "Memory that is held, in bytes.", now.resident_bytes),
+        ("resident_memory_bytes", "Resident memory, in bytes.", now.resident_bytes),
         ("start_time_seconds", "When the process began, since the epoch.", now.started_seconds),
-        ("open_fds", "Files that are open.", now.open_files),
-        ("max_fds", "Files that may be open.", now.open_files_max),
+        ("open_fds", "Open file descriptors.", now.open_files),
+        ("max_fds", "Limit of open file descriptors.", now.open_files_max),
     ):
         yield gauge(f"process_{name}", help_, value)
-    yield counter("process_cpu_seconds_total", "Time of processors that was used.", now.cpu_seconds)
+    yield counter("process_cpu_seconds_total", "CPU time used.", now.cpu_seconds)
     version = platform.python_version_tuple()
     info = (platform.python_implementation(), *version, platform.python_version())
     names = ("implementation", "major", "minor", "patchlevel", "version")
-    yield gauge("python_info", "What runs the agent; the value is always 1.", {info: 1}, *names)
+    yield gauge("python_info", "The Python that runs the agent; the value is always 1.", {info: 1}, *names)
     looks = {str(number): one for number, one in enumerate(gc.get_stats())}
     for name, help_, word in (
-        ("collections", "How often garbage was looked for.", "collections"),
-        ("objects_collected", "Objects that were found.", "collected"),
-        ("objects_uncollectable", "Those of them that could not be freed.", "uncollectable"),
+        ("collections", "Runs of the garbage collector.", "collections"),
+        ("objects_collected", "Objects collected.", "collected"),
+        ("objects_uncollectable", "Objects that could not be freed.", "uncollectable"),
     ):
         counts = {number: one[word] for number, one in looks.items()}
         yield counter(f"python_gc_{name}_total", help_, counts, "generation")
@@ -66,4 +66,4 @@ def _of_setup(setup: Setup) -> Iterator[Family]:
     yield gauge("kubernetes_build_info", help_, {key: 1}, *build, *names)
     gates = {key: int(value) for key, value in setup.gates.items()}
     yield gauge("kubernetes_feature_enabled", "Whether a feature is on.", gates, "name", "stage")
-    yield gauge("kubelet_cgroup_version", "Which cgroups the machine has; 0 for none.", setup.cgroup_version)
+    yield gauge("kubelet_cgroup_version", "The machine's cgroup version; 0 for none.", setup.cgroup_version)

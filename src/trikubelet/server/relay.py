@@ -1,6 +1,5 @@
-"""Bytes between a client and a runtime, both ways, until either has no more: what is read from one is written to the
-other before more is read, so a side that does not take holds up the one that sends, and nothing else.
-"""
+"""Copies bytes between a client and a runtime, both ways, until either side ends. Data read from one side is written to
+the other before more is read, so a slow reader slows only its writer."""
 
 from __future__ import annotations
 
@@ -17,22 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
-"""How a connection says that its other end is not there any more."""
+"""Errors that mean that the other end of a connection has gone."""
 
-GOING_DOWN: Final = "the node's agent is going down"
+GOING_DOWN: Final = "the node's agent is stopping"
 UNSAID: Final = "the runtime has ended the stream without saying how the process ended"
 
 
 def silent(seconds: float) -> str:
-    """Why a conversation ends in which nothing was said for so long."""
-    return f"nothing was said for {seconds:g} s"
+    """Return the reason for the end of a conversation after an idle timeout."""
+    return f"no data was sent for {seconds:g} s"
 
 
 class Silence:
-    """Owns the end of a conversation that has gone quiet: nothing has moved for as long as is allowed."""
+    """Owns the idle timeout of a conversation."""
 
     def __init__(self, scope: trio.CancelScope, seconds_max: float) -> None:
-        """Ends ``scope`` after so many seconds without ``broken``; 0 is no limit."""
+        """Cancel ``scope`` after that many seconds without a call of ``broken``; 0 is no limit."""
         self._scope = scope
         self._seconds_max = seconds_max or float("inf")
         self._step_seconds = min(1.0, self._seconds_max / 100)
@@ -40,7 +39,8 @@ class Silence:
         self.broken()
 
     def broken(self) -> None:
-        """Something has moved. It is noted once a second: to set a deadline costs nearly as much as to send a piece."""
+        """Restart the timeout, because data has moved. It does so once a second, because setting a deadline costs
+        nearly as much as sending a piece."""
         now = trio.current_time()
         if now - self._broken_at >= self._step_seconds:
             self._broken_at = now
@@ -48,12 +48,12 @@ class Silence:
 
 
 async def either(*parts: Callable[[Silence], Awaitable[None]], idle_seconds_max: float) -> bool:
-    """Run the halves of a conversation side by side until one ends; the others are given up then. Whether it ended so,
-    and not by silence. A half whose connection breaks has ended. Raises what else a half raises."""
+    """Run the halves of a conversation until one of them ends, and cancel the others. Return true then, and false after
+    an idle timeout. A half whose connection breaks has ended. Raises a half's other errors."""
     failed: list[Exception] = []
 
     async def run(part: Callable[[Silence], Awaitable[None]], nursery: trio.Nursery) -> None:
-        # Kept out of the nursery, so that it leaves as itself and not in a group.
+        # Kept out of the nursery, so that it is raised as itself and not in a group.
         with Barrier(failed.append), suppress(*GONE):
             await part(silence)
         nursery.cancel_scope.cancel()
@@ -65,7 +65,7 @@ async def either(*parts: Callable[[Silence], Awaitable[None]], idle_seconds_max:
                 nursery.start_soon(run, part, nursery)
     if failed:
         raise failed[-1]
-    return not scope.cancelled_caught  # only the deadline, which is the silence's, cancels this scope
+    return not scope.cancelled_caught  # only the idle deadline cancels this scope
 
 
 async def relay(
@@ -74,7 +74,8 @@ async def relay(
     idle_seconds_max: float,
     *others: Callable[[Silence], Awaitable[None]],
 ) -> bool:
-    """Copy between the two, with ``others`` in parallel; whether one of them has ended it, and not silence."""
+    """Copy between the two, with ``others`` in parallel. Return true if one of them has ended it, and false after an
+    idle timeout."""
     copies = partial(_copy, client, runtime), partial(_copy, runtime, client)
     return await either(*copies, *others, idle_seconds_max=idle_seconds_max)
 
@@ -86,8 +87,8 @@ async def _copy(source: trio.abc.ReceiveStream, sink: trio.abc.SendStream, silen
 
 
 async def pass_on(data: bytes | bytearray, sink: trio.abc.SendStream) -> None:
-    """Send. To one that takes no more it never ends: what that one said last is still being read by the other half,
-    which finds its end after it. A command may end, and say so, while it is sent input that it does not read."""
+    """Send to the sink. If the sink has gone, block for ever: the other half still reads the sink's last data and finds
+    its end after it. A command may end and report so while it is sent input that it does not read."""
     try:
         await sink.send_all(data)
     except GONE:

@@ -1,14 +1,14 @@
-"""A process' streams for a client that speaks WebSocket, from a runtime that speaks SPDY: one is translated to the
-other.
+"""Translates between a client that speaks WebSocket and a runtime that speaks SPDY, for the streams of a process.
 
     client ── message: channel, bytes ──► DATA of the channel's stream ──► runtime
            ── 255, channel ─────────────► its last DATA, with FIN
            ◄─ message: channel, bytes ─── DATA of the channel's stream ──
            ◄─ 3, the whole status; close ─ DATA of the error stream, its end
 
-Runtimes speak version 4 over WebSocket, which cannot end stdin, but everything over SPDY; so SPDY it is for versions 4
-and 5. The runtime sends the status after all output, and its bytes are passed on in the order they come in: so the
-client has all when it receives the end. Nothing is kept but the status. (core.remote_command, upstream's translator)
+Runtimes have only version 4 over WebSocket, which cannot end stdin, but everything over SPDY; so versions 4 and 5 are
+translated to SPDY. The runtime sends the status after all output, and its bytes are passed on in their order. So the
+client has all output when it receives the end. Only the status is buffered. (core.remote_command, upstream's
+translator)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STATUS_BYTES_MAX: Final = 64 * 1024
 
 
 class RemoteCommand:
-    """Owns which stream is which channel, the status so far, and whether the client may still say something."""
+    """Owns the mapping of streams to channels, the status so far, and whether the client may still send."""
 
     def __init__(self, client: WebSocket, runtime: trio.abc.Stream, streams: StandardStreams) -> None:
         self._client = client
@@ -43,13 +43,13 @@ class RemoteCommand:
         self._channels = {stream_id: channel for channel, stream_id in self._ids.items()}
         self._to_runtime = trio.Lock()
         self._from_client = {StreamChannel.STDIN, StreamChannel.RESIZE} & self._ids.keys()
-        self._channel: int | None = None  # of the message under way
+        self._channel: int | None = None  # of the current message
         self._status = bytearray()
         self._is_over = False  # the runtime has sent the status
 
     async def translate(self, idle_seconds_max: float) -> None:
-        """Pass on what either sends until the process has ended, either has gone, or nothing was sent for too long. The
-        close frame will say to the client which of these it was."""
+        """Pass on data both ways until the process has ended, either side has gone, or the idle timeout expired. The
+        close frame will have the reason."""
         await self._open()
         parts = self._inwards, self._outwards, self._client.sender.finishes
         if not await either(*parts, idle_seconds_max=idle_seconds_max):
@@ -60,7 +60,7 @@ class RemoteCommand:
         await self._runtime.send_all(
             b"".join(writer.syn_stream(id_, {STREAM_TYPE: channel.stream_type}) for channel, id_ in self._ids.items())
         )
-        # By upstream's custom an empty message on the first channel it may read says to a client that it is connected.
+        # By upstream's convention an empty message on the first readable channel tells a client that it is connected.
         output_channels = (StreamChannel.STDOUT, StreamChannel.STDERR, StreamChannel.ERROR)
         await self._client.send_all(bytes((next(one for one in output_channels if one in self._ids),)))
 
@@ -74,7 +74,7 @@ class RemoteCommand:
                     await pass_on(said, self._runtime)
 
     def _frame_for_runtime(self, piece: Piece) -> bytes:
-        """What a piece of a message is to the runtime. A channel that the client cannot write says nothing."""
+        """Return a piece of a message as a frame for the runtime; empty for a channel that the client cannot write."""
         data = piece.data
         if piece.begins:
             self._channel = None
@@ -111,7 +111,7 @@ class RemoteCommand:
             self._client.ends_because(CloseCode.INTERNAL_ERROR, why)
 
     async def _hear(self, frame: spdy.Frame) -> None:
-        """Send the client what the runtime sends, all but the status."""
+        """Send the runtime's data to the client, except the status."""
         match frame:
             case spdy.Data(stream_id, data, ends):
                 channel = self._channels.get(stream_id)
@@ -121,10 +121,10 @@ class RemoteCommand:
                 elif channel in (StreamChannel.STDOUT, StreamChannel.STDERR) and data:
                     await self._client.send_all(bytes((channel,)) + data)
             case spdy.Rst(stream_id) if self._channels.get(stream_id) is StreamChannel.ERROR:
-                self._is_over = True  # Go's servers end so, when they have said all
+                self._is_over = True  # Go's servers end so, after all data
             case spdy.Ping(number) if not self._to_runtime.locked():
-                # Who is being sent something knows that we live, and to wait here for the runtime to take it could be
-                # to wait for ourselves: it may wait for us to take the output.
+                # A client that is being sent data needs no pong. Waiting here for the runtime could deadlock, because
+                # the runtime may wait for us to read its output.
                 async with self._to_runtime:
                     await self._runtime.send_all(spdy.ping(number))
 

@@ -1,7 +1,7 @@
-"""GET /metrics/resource: processor and memory of node, pods and containers, as metrics-server wants them.
+"""GET /metrics/resource: CPU and memory of node, pods and containers for metrics-server.
 
-Names, labels and types are upstream's (upstream-behaviour.md §1.22). Each sample bears the moment it was measured at,
-for whoever makes rates of two of them.
+Names, labels and types are upstream's (upstream-behaviour.md §1.22). Each sample has the time of its measurement,
+because clients compute rates from two of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Amount(NamedTuple):
-    """A metric that node, pods and containers have."""
+    """A metric of node, pods and containers."""
 
     name: str
     kind: str
@@ -32,28 +32,28 @@ _AMOUNTS: Final = (
     _Amount(
         "cpu_usage_seconds_total",
         "counter",
-        "Time of processors that was used in all, in seconds.",
+        "Total CPU time used, in seconds.",
         lambda usage: None if usage.cpu_ns is None else usage.cpu_ns / SECOND_NS,
     ),
     _Amount(
         "memory_working_set_bytes",
         "gauge",
-        "Memory that cannot be had back without swapping, in bytes.",
+        "Memory that cannot be reclaimed without swapping, in bytes.",
         lambda usage: usage.working_set_bytes,
     ),
-    _Amount("swap_usage_bytes", "gauge", "Swap that is used, in bytes.", lambda usage: usage.swap_bytes),
+    _Amount("swap_usage_bytes", "gauge", "Swap used, in bytes.", lambda usage: usage.swap_bytes),
 )
 _SWAP_LIMIT: Final = _Amount(
     "swap_limit_bytes",
     "gauge",
-    "Swap that may be used, in bytes; with cgroups v1 memory and swap together.",
+    "Limit of swap, in bytes; with cgroups v1 of memory and swap together.",
     lambda usage: None if usage.swap_bytes is None else usage.swap_limit_bytes,
 )
-"""Upstream has it of containers alone, where swap is accounted for and limited."""
+"""Like upstream only for containers, where swap is accounted for and limited."""
 
 
 def resource_metrics(snapshot: StatsSnapshot) -> bytes:
-    """The snapshot as text."""
+    """Return the snapshot in Prometheus' text format."""
     subjects: list[tuple[str, str, Usage]] = [("node", "", snapshot.node.gauges.usage)]
     starts = Family("container_start_time_seconds", "gauge", "When the container started, since the epoch.", [])
     for pod in snapshot.pods:

@@ -1,12 +1,11 @@
-"""Asks the API server who somebody is and what they may: TokenReview and SubjectAccessReview.
+"""Sends TokenReviews and SubjectAccessReviews, by which the API server authenticates and authorizes callers.
 
-Both are objects that are created and answered in the same breath, and never stored. The node asks over connections of
-their own, so that callers with made-up tokens delay no heartbeat. What cannot be asked raises: whoever asks fails
-closed.
+Both are objects that the API server answers at once and never stores. They have connections of their own, so that
+callers with invented tokens delay no heartbeat. A failed review raises, and the request is rejected.
 
-Anybody can make up tokens, faster than they are reviewed. So of those connections some are kept for what is asked about
-callers who are known, and tokens have the others in turn, by the network they came from: who makes them up waits for
-himself.
+Clients can invent tokens faster than they are reviewed. So some of those connections are reserved for authenticated
+callers. Tokens use the others in turn, by the network they came from: a client that invents tokens delays only its own
+network.
 """
 
 from __future__ import annotations
@@ -34,15 +33,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ANSWER_SECONDS_MAX: Final = 10.0
-"""A caller is answered no sooner than a client gives up, and the API server's own client waits for longer."""
+"""Time for a review, in seconds. Callers time out later, and the API server's own client waits longer."""
 TOKEN_REVIEWS_MAX: Final = 6
-"""At a time, less than there are connections (``app.member.REVIEW_CONNECTIONS_MAX``)."""
+"""Concurrent token reviews, fewer than there are connections (``app.member.REVIEW_CONNECTIONS_MAX``)."""
 TOKENS_WAITING_MAX: Final = 64
-"""Beyond those: ten seconds where a review takes one, and a fifth of a second where it takes 20 ms."""
+"""Queued token reviews: the queue takes ten seconds if a review takes one, and a fifth of a second if it takes 20 ms.
+"""
 
 
 class Reviews:
-    """Asks for one node. ``api`` is the API server once there is one; ``outage`` is notified of how it answers."""
+    """Sends the reviews of one node. ``api``: the API server once there is one; ``outage``: is notified of successes
+    and failures."""
 
     def __init__(self, node_name: str, api: Callable[[], Api | None], outage: Outage) -> None:
         self._node_name = node_name
@@ -51,11 +52,10 @@ class Reviews:
         self._outcomes = RequestOutcomes("reviewing who asks this node", outage)
 
     async def holder(self, token: str, network: str) -> Caller | None:
-        """Whose token it is that came from a network; None when it is nobody's. Raises ApiError when that cannot be
-        found out, and Crowded where too many others want to know such a thing: more than may wait, or so many that
-        there is no time for an answer any more when its turn comes."""
+        """Return the user of a token that came from a network; None if it is invalid. Raises ApiError if the review
+        fails, and Crowded if the queue is full or the deadline would expire before the token's turn."""
         body = k8s.TokenReview(spec=k8s.TokenReviewSpec(token=token))
-        # Who waits on would be cut off amid a review, and that would look like a token that is nobody's.
+        # Waiting longer would cut the review off, and that would look like an invalid token.
         begins_until = trio.current_effective_deadline() - ANSWER_SECONDS_MAX
         async with self._token_places.place(network, begins_until):
             status = (await self._reviewed(TOKEN_REVIEWS, body, k8s.TokenReview)).status
@@ -66,7 +66,7 @@ class Reviews:
         return recognised(user.username, user.groups, user.uid, extra)
 
     async def allows(self, caller: Caller, verb: str, subresource: str) -> bool:
-        """Whether the caller may do that to this node's subresource. Raises ApiError when that cannot be found out."""
+        """True if the caller may do that to this node's subresource. Raises ApiError if the review fails."""
         wanted = k8s.ResourceAttributes(
             verb=verb, version="v1", resource="nodes", subresource=subresource, name=self._node_name
         )
@@ -78,7 +78,7 @@ class Reviews:
         return status is not None and status.allowed and status.denied is not True
 
     async def _reviewed(self, resource: Resource, review: T, type_: type[T]) -> T:
-        """The review with its answer."""
+        """Return the review with its answer."""
         try:
             found = await self._create(resource, review)
         except ApiError as error:
@@ -88,7 +88,7 @@ class Reviews:
         try:
             return decode_object(found, type_)
         except msgspec.DecodeError as error:
-            raise ApiFailure(f"the server's answer is no {resource.kind}: {error}") from error
+            raise ApiFailure(f"the server's answer is not a {resource.kind}: {error}") from error
 
     async def _create(self, resource: Resource, review: object) -> bytes:
         api = self._api()
@@ -96,4 +96,4 @@ class Reviews:
             raise ApiUnreachable("this node has not joined its cluster yet")
         with trio.move_on_after(ANSWER_SECONDS_MAX):
             return (await api.create(resource, review)).raw
-        raise ApiLost(f"nothing was heard of a {resource.kind} for {ANSWER_SECONDS_MAX:g} s")
+        raise ApiLost(f"no answer to a {resource.kind} within {ANSWER_SECONDS_MAX:g} s")

@@ -1,9 +1,9 @@
-"""Who answers at which path of the node's API: the table of ``core.node_access`` with a handler at each of its rows.
+"""The routes of the node's API: the table of ``core.node_access`` with a handler for each row.
 
-    request ─► the first row whose path it has ─► its method is one of the row's ─► the handler
-                 └ none: 404                        └ no: 405
+    request ─► the first row with its path ─► the row has its method ─► the handler
+                 └ none: 404                  └ no: 405
 
-What the caller must be allowed stands in the same rows, and is asked before anybody comes here (``node_api.Gate``).
+The same rows have the rights that the caller needs; ``node_api.Gate`` checks them first.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from trikubelet.kit.spans import Spans
 
     Handler: TypeAlias = Callable[..., Awaitable[Response | Upgrade]]
-    """It is given the request, and what stands for the braces of its path."""
+    """Receives the request, and the values of the braces in its path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One row, and what answers there."""
+    """One row and its handler."""
 
     place: Place
     answer: Handler
@@ -55,19 +55,19 @@ class Route:
         return self.place.opened
 
     def parts(self, path: str) -> tuple[str, ...] | None:
-        """What stands for the braces, or None for another path."""
+        """Return the values of the braces, or None for another path."""
         return parts(self.path, path)
 
 
 def table(handlers: Mapping[str, Handler | None]) -> tuple[Route, ...]:
-    """Every row with its handler. ``handlers`` has one for each path of the table and for no other; None where the path
-    is not to be, as this node is configured."""
+    """Return every row with its handler. ``handlers`` has exactly the paths of the table; None for a path that this
+    node's configuration disables."""
     assert handlers.keys() == {place.path for place in PLACES}, handlers.keys() ^ {place.path for place in PLACES}
     return tuple(Route(place, answer) for place in PLACES if (answer := handlers[place.path]) is not None)
 
 
 async def answer_by(routes: Iterable[Route], request: Request, spans: Spans | None = None) -> Response | Upgrade:
-    """Have the request answered. ``spans``: who makes one of the answer, if anybody does."""
+    """Have the request answered. ``spans``: makes a span of the answer, or None."""
     await trio.lowlevel.checkpoint()
     for route in routes:
         parts = route.parts(plain(request.path))
@@ -82,12 +82,12 @@ async def answer_by(routes: Iterable[Route], request: Request, spans: Spans | No
 
 
 def parts(template: str, path: str) -> tuple[str, ...] | None:
-    """What stands in a path for the braces of a template (see ``Place``), or None for another path."""
+    """Return the values of a template's braces in a path (see ``Place``), or None for another path."""
     pattern = re.sub(r"{\w+(\.\.\.)?}", lambda part: "(.+)" if part[1] else "([^/]+)", template)
     found = re.fullmatch(pattern, path, re.DOTALL)
     return None if found is None else found.groups()
 
 
 def plain(path: str) -> str:
-    """A path as it is looked up and as rights are asked for it: with a slash before it and none behind."""
+    """Return a path in the form for lookups and rights: with a leading slash and no trailing one."""
     return "/" + path.removeprefix("/").rstrip("/")

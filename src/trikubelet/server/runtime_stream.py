@@ -1,9 +1,9 @@
-"""The runtime's end of a stream: its URL is asked to change the protocol, and what is spoken then is its bytes.
+"""The runtime's end of a stream: a request to its URL to change the protocol, and then the stream's bytes.
 
     connect ─► request with Upgrade ─► 101: a stream
-                                    └─► anything else: Declined, with a response for whoever asked us
+                                    └─► anything else: Declined, with a response for the client
 
-The URL comes from the runtime, over the socket we trust it by, and lies on this machine.
+The URL comes from the runtime, over the socket by which we trust it, and is on this machine.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
 ANSWER_SECONDS_MAX: Final = 30.0
-"""From the connection's beginning to the whole of the answer; what makes a runtime wait comes after that."""
+"""Time from connecting to the end of the answer, in seconds; slow work of a runtime comes after that."""
 
 _RECEIVE_BYTES: Final = 64 * 1024
 _REFUSAL_BYTES_MAX: Final = 64 * 1024
 _ANSWER_BYTES_MAX: Final = 1024 * 1024
-"""Of all that comes before the protocol is another: heads, and what is around a refusal's text."""
+"""Bytes before the change of protocol: heads, and the text of a refusal."""
 _HEADERS_PASSED: Final[tuple[str, ...]] = (
     "connection",
     "upgrade",
@@ -41,7 +41,7 @@ _HEADERS_PASSED: Final[tuple[str, ...]] = (
 
 
 class Declined(Exception):
-    """The runtime does not want to, or cannot be asked; ``response`` is for the client."""
+    """The runtime declines or cannot be reached; ``response`` is for the client."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(response.body)
@@ -50,7 +50,7 @@ class Declined(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RuntimeStream:
-    """What the runtime has agreed to: the headers that say it, in lower case, and the connection from there on."""
+    """The runtime's agreement: its headers, names in lower case, and the connection from there on."""
 
     headers: dict[str, str]
     stream: trio.abc.Stream
@@ -60,18 +60,18 @@ class RuntimeStream:
 async def open_runtime_stream(
     url: str, method: str, headers: Sequence[tuple[str, str]]
 ) -> AsyncGenerator[RuntimeStream, None]:
-    """Ask ``url`` for another protocol, for the length of the block. Raises Declined."""
+    """Change to another protocol at ``url``, for the length of the block. Raises Declined."""
     where = urlsplit(url)
     if where.scheme != "http" or not where.hostname:
-        raise _failed(f"the runtime streams at {url}: only http is spoken with it (turn its TLS streaming off)")
+        raise _failed(f"the runtime streams at {url}: only http is supported (disable its TLS streaming)")
     try:
         with trio.fail_after(ANSWER_SECONDS_MAX):
             stream = WideSocket(await trio.open_tcp_stream(where.hostname, where.port or 80))
     except (OSError, trio.TooSlowError) as error:
-        raise _failed(f"the runtime's {url} cannot be reached: {error}") from error
+        raise _failed(f"cannot reach the runtime's {url}: {error}") from error
     async with stream:
         target = f"{where.path or '/'}{'?' if where.query else ''}{where.query}"
-        # What a client said may hold any byte (``httpd`` reads it as Latin-1), and h11 wants text to be ASCII.
+        # A client's header may have any byte (``httpd`` decodes it as Latin-1), and h11 wants text to be ASCII.
         sent_headers = [(name.encode(), value.encode("latin-1")) for name, value in (("host", where.netloc), *headers)]
         request = h11.Request(method=method, target=target, headers=sent_headers)
         try:
@@ -83,8 +83,8 @@ async def open_runtime_stream(
 
 
 async def change_protocol(stream: trio.abc.Stream, request: h11.Request) -> RuntimeStream:
-    """Ask for another protocol, over a connection that is good for nothing else. Raises Declined, h11's
-    RemoteProtocolError for what is no answer, and what the stream raises."""
+    """Change the protocol of a connection that is used for nothing else. Raises Declined, h11's RemoteProtocolError for
+    an invalid answer, and the stream's errors."""
     http = h11.Connection(h11.CLIENT)
     await stream.send_all((http.send(request) or b"") + (http.send(h11.EndOfMessage()) or b""))
     body = bytearray()
@@ -100,10 +100,10 @@ async def change_protocol(stream: trio.abc.Stream, request: h11.Request) -> Runt
                 http.receive_data(received)
             case h11.InformationalResponse(status_code=101) as switching:
                 said = {name.decode("latin-1"): value.decode("latin-1") for name, value in switching.headers}
-                # Not the empty ones: who asked for no protocol is told of none (RFC 6455, 4.2.2), though containerd has
-                # that header in any case.
+                # Without empty ones: a client that offered no protocol is sent none (RFC 6455, 4.2.2), though
+                # containerd always sends that header.
                 kept = {name: said[name] for name in _HEADERS_PASSED if said.get(name)}
-                # h11 may have read behind the 101 already: those bytes are the stream's first.
+                # h11 may have read beyond the 101 already: those bytes are the stream's first.
                 return RuntimeStream(kept, ReadAhead(stream, http.trailing_data[0]))
             case h11.Response() as answer:
                 pass
@@ -116,7 +116,7 @@ async def change_protocol(stream: trio.abc.Stream, request: h11.Request) -> Runt
 
 
 def _refusal(answer: h11.Response | None, body: bytes) -> Response:
-    """The runtime's own refusal, passed on. An answer that changes nothing is none."""
+    """Return the runtime's own refusal. A success that changes no protocol is an error."""
     if answer is None or answer.status_code < HTTPStatus.BAD_REQUEST:
         return bare("the runtime does not change the protocol", HTTPStatus.INTERNAL_SERVER_ERROR)
     return bare(body.decode(errors="replace"), answer.status_code)

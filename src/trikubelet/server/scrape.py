@@ -1,9 +1,9 @@
-"""What scrapers ask for, for every server that has it: /metrics and what is below it, and /stats/summary.
+"""Handlers of /metrics, the paths below it, and /stats/summary, for every server that has them.
 
-/metrics            what the agent has measured of itself
-/metrics/probes     what probes were answered
-/metrics/slis       whether the agent's health checks pass
-/metrics/resource   processor and memory of node, pods and containers, for autoscaling
+/metrics            the agent's own metrics
+/metrics/probes     the results of probes
+/metrics/slis       the results of the agent's health checks
+/metrics/resource   CPU and memory of node, pods and containers, for autoscaling
 /metrics/cadvisor   everything of each cgroup, for dashboards
 /stats/summary      the same as JSON, with disks and volumes; ``only_cpu_and_memory=true`` for less
 """
@@ -34,15 +34,15 @@ T = TypeVar("T")
 
 
 class NodeStats(Protocol):
-    """Who takes snapshots of what the node uses; ``stats.provider`` does."""
+    """Takes snapshots of the node's resource usage; ``stats.provider`` implements it."""
 
     async def shown(self, depth: Depth, spell: Callable[[StatsSnapshot], T]) -> T:
-        """What is used now, spelled out: in a thread, for that takes as long as anything the agent does. Raises OSError
-        where the machine cannot be read."""
+        """Return the current usage, formatted by ``spell`` in a thread, because that takes as long as anything the
+        agent does. Raises OSError if the machine cannot be read."""
         ...
 
     async def claimed(self) -> Sequence[tuple[str, VolumeUsed]]:
-        """The volumes behind claims as far as they are known, each with its claim's namespace."""
+        """Return the known volumes behind claims, each with its claim's namespace."""
         ...
 
 
@@ -52,24 +52,24 @@ async def scrape(
     http: HttpFigures | None = None,
     claimed: Sequence[tuple[str, VolumeUsed]] = (),
 ) -> Response:
-    """What the node has measured, for Prometheus. For the last two see ``metrics.node_families``."""
+    """Return the node's metrics. For the last two arguments see ``metrics.node_families``."""
     return _text(await in_steps(node_families(view, clock.now_ns(), http, claimed)))
 
 
 async def scrape_probes(view: NodeView) -> Response:
-    """What probes have found, for Prometheus."""
+    """Return the results of probes."""
     return _text(await in_steps(probe_families(view)))
 
 
 async def scrape_slis(verdicts: Verdicts) -> Response:
-    """Whether the checks pass, made for the asking, and how often they did. Upstream counts those made for /healthz
-    only, and shows nothing where nobody asks there (component-base's slis)."""
+    """Make the health checks and return their results and counts. Upstream counts only those made for /healthz, and
+    reports none where nothing requests that (component-base's slis)."""
     verdicts.problems(verdicts.known)
     return _text(await in_steps(health_families(verdicts)))
 
 
 async def scrape_resource(stats: NodeStats) -> Response:
-    """What autoscalers want to know."""
+    """Return the metrics for autoscaling."""
     from trikubelet.server.resource_metrics import resource_metrics  # noqa: PLC0415 - as above
 
     try:
@@ -79,7 +79,7 @@ async def scrape_resource(stats: NodeStats) -> Response:
 
 
 async def scrape_cadvisor(stats: NodeStats) -> Response:
-    """What dashboards want to know."""
+    """Return the metrics for dashboards."""
     from trikubelet.server.cadvisor_metrics import cadvisor_metrics  # noqa: PLC0415 - as above
 
     try:
@@ -89,7 +89,7 @@ async def scrape_cadvisor(stats: NodeStats) -> Response:
 
 
 async def stats_summary(stats: NodeStats, query: Mapping[str, str]) -> Response:
-    """The summary."""
+    """Return the summary."""
     try:
         depth = Depth.CPU_AND_MEMORY if flag(query, "only_cpu_and_memory") else Depth.SUMMARY
         return json(await stats.shown(depth, partial(summary, depth=depth)))
@@ -104,4 +104,4 @@ def _text(said: bytes) -> Response:
 
 
 def _unreadable(error: OSError) -> Response:
-    return bare(f"the machine cannot be read: {error}", HTTPStatus.INTERNAL_SERVER_ERROR)
+    return bare(f"cannot measure the machine: {error}", HTTPStatus.INTERNAL_SERVER_ERROR)

@@ -1,12 +1,12 @@
-"""The TLS of the node's API: which certificate it presents, whom it trusts, and when that changes.
+"""The TLS of the node's API: the certificate it presents, the authority it trusts, and their reloading.
 
     certificate and key ─┐
-                         ├─► looked at when a connection comes, at most once a second ─► changed? a new context
+                         ├─► checked when a connection comes, at most once a second ─► changed? a new context
     clients' authority ──┘
 
-Whoever renews a file just replaces it: the next connection shows the new certificate. Files that cannot be used leave
-in force what was there before, and are named in the log once. A certificate of a client is verified by the authority of
-the moment its connection began; once another authority holds, older connections end with their next request.
+To renew a file, replace it: the next connection presents the new certificate. If new files are unusable, the old ones
+stay in use and the log names the problem once. A client's certificate is verified by the authority at the time of its
+connection; after the authority changes, older connections end with their next request.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Paths of PEM files. Certificate and key may be one file. Without a ``client_authority`` no client is asked for a
-    certificate."""
+    """Paths of PEM files. Certificate and key may be one file. Without a ``client_authority`` clients are not asked for
+    a certificate."""
 
     certificate: str
     key: str
@@ -44,8 +44,8 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class TlsRules:
-    """What is spoken, by Go's names. No suites or curves: OpenSSL's own choice. Of curves, which are numbers of TLS's
-    registry, Python lets a server name one: the first that this OpenSSL has."""
+    """Versions, cipher suites and curves, by Go's names. Empty suites or curves: OpenSSL's own choice. Python lets a
+    server set only one curve (they are numbers of TLS's registry): the first that this OpenSSL has."""
 
     version: str = ""
     suites: Sequence[str] = ()
@@ -53,8 +53,7 @@ class TlsRules:
 
     @property
     def curve(self) -> int | None:
-        """The one that is spoken; None where that is not restricted. Raises TlsUnusable when OpenSSL has none of
-        them."""
+        """Return the curve to use; None without a restriction. Raises TlsUnusable if OpenSSL has none of them."""
         for number in self.curves:
             with suppress(ValueError, ssl.SSLError):
                 ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_ecdh_curve(CURVES.get(number, ""))
@@ -65,7 +64,7 @@ class TlsRules:
 
 
 class TlsUnusable(Exception):
-    """Files or settings of TLS cannot be used; the message names them."""
+    """TLS files or settings cannot be used; the message names them."""
 
 
 class ServingTls:
@@ -82,7 +81,7 @@ class ServingTls:
         self._problem = ""
 
     def load(self) -> None:
-        """Look at the files. Raises TlsUnusable, and leaves in force what was."""
+        """Read the files. Raises TlsUnusable, and then the old ones stay in use."""
         read = []
         for one in self._pair:
             with _naming(one.path):
@@ -108,16 +107,17 @@ class ServingTls:
             self._explain(certificate, key)
             raise TlsUnusable(f"{' and '.join(one.path for one in self._pair)}: {_reason(error)}") from error
         if authority is not None and self._authority is not None:
-            # With a certificate it has signed a client is authenticated; one that shows none may have a token.
+            # A client with a certificate that it has signed is authenticated; a client without one may have a token.
             context.verify_mode = ssl.CERT_OPTIONAL
-            # As Go: whatever the authority's file names is trusted, be it a root or not.
+            # Like Go: all certificates in the authority's file are trusted, also those that are not roots.
             context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
             with _naming(self._authority.path):
                 context.load_verify_locations(cadata=authority.decode("ascii", "ignore"))
         return context
 
     def _explain(self, certificate: bytes, key: bytes) -> None:
-        """OpenSSL does not say which of both is no good. Raises TlsUnusable where that can be found out."""
+        """Find out which of the two files is invalid, because OpenSSL does not report it. Raises TlsUnusable if one
+        is."""
         try:
             read_pair(certificate, key)
         except KeyUnusable as error:
@@ -128,30 +128,29 @@ class ServingTls:
             return
 
     def context(self) -> ssl.SSLContext | None:
-        """For the next connection; None while there is no certificate. Raises nothing."""
+        """Return the context for the next connection; None while there is no certificate. Raises nothing."""
         problem = ""
         try:
             self.load()
         except TlsUnusable as error:
             problem = str(error)
             if problem != self._problem:
-                kept = "what was there before stays in use" if self._context else "no client can be served"
-                log.warning("The certificates of the node's API cannot be used, %s: %s", kept, problem)
+                kept = "keeping the previous ones" if self._context else "no client can be served"
+                log.warning("Cannot use the certificates of the node's API, %s: %s", kept, problem)
         self._problem = problem
         return self._context
 
     def goes_on(self, stream: trio.abc.Stream) -> bool:
-        """Whether a connection's client was verified by the authority that counts now."""
+        """True if the authority that verified a connection's client is still the current one."""
         self.context()
         return isinstance(stream, trio.SSLStream) and stream.context in self._current
 
     def __repr__(self) -> str:
-        return f"<ServingTls {'ready' if self._context else self._problem or 'not looked at'}>"
+        return f"<ServingTls {'ready' if self._context else self._problem or 'not loaded'}>"
 
 
 def _speaking(rules: TlsRules) -> ssl.SSLContext:
-    """A context that presents and trusts nothing yet. Raises TlsUnusable when OpenSSL has none of the suites or
-    curves."""
+    """Return a context without certificates. Raises TlsUnusable if OpenSSL has none of the suites or curves."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.sslobject_class = AllRecords
     suites = [SUITES_OF_1_2[name] for name in rules.suites if name in SUITES_OF_1_2]
@@ -169,7 +168,7 @@ def _speaking(rules: TlsRules) -> ssl.SSLContext:
 
 @contextmanager
 def _naming(what: str) -> Iterator[None]:
-    """Says of what cannot be used what it is."""
+    """Add the name of the file or setting to errors."""
     try:
         yield
     except (OSError, ValueError) as error:

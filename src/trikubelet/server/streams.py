@@ -1,7 +1,7 @@
-"""/exec, /attach, /portForward and /run: what ``kubectl exec``, ``attach``, ``port-forward``, ``cp`` and ``debug`` use.
+"""/exec, /attach, /portForward and /run, for ``kubectl exec``, ``attach``, ``port-forward``, ``cp`` and ``debug``.
 
-    request ─► which container or sandbox ─► its runtime's URL ─► the runtime's server is asked ─► 101 to the client
-        └ nothing wanted: 400, no such pod: 404   └ its error            └ its refusal
+    request ─► the container or sandbox ─► its runtime's URL ─► request to the runtime's server ─► 101 to the client
+        └ invalid: 400, no such pod: 404     └ its error                  └ its refusal
 
     client speaks                     the runtime is asked for     and between them
     SPDY/3.1                          the same                     whole frames are copied, pings answered
@@ -9,10 +9,9 @@
     WebSocket, SPDY/3.1+portforward   SPDY/3.1, portforward        messages are unpacked to frames, and these copied
     WebSocket, anything else          the same                     bytes are copied
 
-The API server speaks SPDY, so of what it carries no more is looked at than where frames end (``spdy_end``), and what a
-command's status needs (``copied_command``). A stream costs what its two connections hold; it ends with either of
-them, after a silence of ``streamingConnectionIdleTimeout``, and with the agent, and then both are closed.
-(upstream-behaviour.md §1.21)
+The API server speaks SPDY. So only the ends of its frames are parsed (``spdy_end``), and what a command's status needs
+(``copied_command``). A stream costs what its two connections hold. It ends with either of them, after an idle time of
+``streamingConnectionIdleTimeout``, and with the agent; then both are closed. (upstream-behaviour.md §1.21)
 """
 
 from __future__ import annotations
@@ -70,29 +69,30 @@ if TYPE_CHECKING:
     _Found = tuple[str, StandardStreams | None]
 
 CALL_SECONDS_MAX: Final = 120.0
-"""For the runtime to say where it streams: upstream's runtimeRequestTimeout."""
+"""Time for the runtime to return a streaming URL, in seconds: upstream's runtimeRequestTimeout."""
 RETRY_SECONDS: Final = 60
-"""When to ask again a runtime with too many streams waiting: its server keeps a URL so long (k8s.io/cri-streaming)."""
+"""Seconds after which to retry at a runtime with too many waiting streams: its server keeps a URL that long
+(k8s.io/cri-streaming)."""
 
 _PASSED_ON: Final = ("upgrade", "origin", "sec-websocket-key", "sec-websocket-version")
 _REASONS: Final = (ValueError, NotShown, RuntimeCallError, trio.TooSlowError)
-"""Why there is no stream."""
+"""Errors that mean that there can be no stream."""
 
 
 class Streams:
-    """Owns how many WebSockets were asked for. What is wanted is looked up in ``view``, asked of ``runtime`` and joined
-    with who wants it."""
+    """Owns the number of requested WebSockets. Finds the container in ``view``, requests its URL from ``runtime`` and
+    connects it with the client."""
 
     def __init__(self, view: NodeView, runtime: Runtime, idle_seconds_max: float) -> None:
-        """``idle_seconds_max``: how long a stream may be silent; 0 is for ever."""
+        """``idle_seconds_max``: idle time after which a stream ends; 0 is no limit."""
         self._view = view
         self._runtime = runtime
         self._idle_seconds_max = idle_seconds_max
         self.web_sockets: Counter[str] = Counter()
-        """Requests that came as a WebSocket, by upstream's name for what they want: exec, attach, portforward."""
+        """Requests that came as a WebSocket, by upstream's name for their purpose: exec, attach, portforward."""
 
     async def exec(self, request: Request, namespace: str, pod: str, *rest: str) -> Response | Upgrade:
-        """A command; ``rest`` is the pod's UID, or not, and the container's name."""
+        """Run a command; ``rest`` is the pod's UID (optional) and the container's name."""
 
         async def find() -> _Found:
             streams = wanted_streams(request.query, tty=request.query.get("tty") == "1")
@@ -102,7 +102,7 @@ class Streams:
         return await self._upgrade(request, "exec", find)
 
     async def attach(self, request: Request, namespace: str, pod: str, *rest: str) -> Response | Upgrade:
-        """The container's own process; whether that has a terminal is not for the client to say."""
+        """Attach to the container's own process; the container, not the client, decides whether it has a terminal."""
 
         async def find() -> _Found:
             found = self._container(namespace, pod, rest)
@@ -112,7 +112,7 @@ class Streams:
         return await self._upgrade(request, "attach", find)
 
     async def port_forward(self, request: Request, namespace: str, pod: str, *uid: str) -> Response | Upgrade:
-        """Connections to ports of a pod."""
+        """Forward connections to ports of a pod."""
 
         async def find() -> _Found:
             said = [port for some in request.repeated.get("port", ()) for port in some.split(",")]
@@ -123,8 +123,8 @@ class Streams:
         return await self._upgrade(request, "portforward", find)
 
     async def run(self, request: Request, namespace: str, pod: str, *rest: str) -> Response:
-        """A command whose output is wanted when it has ended. It is killed when it runs for as long as a stream may be
-        silent, and when the client has gone."""
+        """Run a command and return its output when it has ended. It is killed after the streams' idle time, and when
+        the client disconnects."""
         command = request.query.get("cmd", "").split(" ")
         result: ExecResult | None = None
 
@@ -140,7 +140,7 @@ class Streams:
         except _REASONS as error:
             return _refusal(error)
         if result is None:
-            return bare("given up, since the client has ended its side", HTTPStatus.INTERNAL_SERVER_ERROR)
+            return bare("cancelled, because the client disconnected", HTTPStatus.INTERNAL_SERVER_ERROR)
         if result.exit_code:
             message = f"command '{' '.join(command)}' exited with {result.exit_code}: "
             return bare(message + result.stderr.decode(errors="replace"), HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -151,13 +151,13 @@ class Streams:
         return self._view.running_container(namespace, pod, container, *uid)
 
     async def _upgrade(self, request: Request, what: str, find: Callable[[], Awaitable[_Found]]) -> Response | Upgrade:
-        """``what``: what is wanted, by upstream's name; ``find``: the runtime's URL, and which streams are behind it if
+        """``what``: the purpose, by upstream's name; ``find``: returns the runtime's URL, and the streams behind it if
         it is a process'."""
         if not request.upgrade:
             return bare("Upgrade request required", HTTPStatus.BAD_REQUEST)
         try:
             if is_web_socket(request):
-                check_handshake(request)  # first: the runtime keeps a place for each URL it has given
+                check_handshake(request)  # first, because the runtime keeps a place for each URL that it has returned
                 self.web_sockets[what] += 1
             with trio.fail_after(CALL_SECONDS_MAX):
                 url, streams = await find()
@@ -166,7 +166,7 @@ class Streams:
         return Upgrade(partial(_converse, self._way(request, url, streams)))
 
     def _way(self, request: Request, url: str, streams: StandardStreams | None) -> Callable[[Accept], Awaitable[None]]:
-        """Between what the client speaks and what the runtime speaks."""
+        """Return the connection of the client's protocol with the runtime's."""
         protocols = offered(request) if is_web_socket(request) else []
         if streams is not None and (spoken := next((one for one in (V5, V4) if one in protocols), None)):
             return partial(self._translate, url, agreement(request, spoken), streams)
@@ -189,7 +189,7 @@ class Streams:
                         client.ends_by_silence(self._idle_seconds_max)
 
     async def _relay(self, client: trio.abc.Stream, runtime: trio.abc.Stream, *others: Part) -> bool:
-        """Copy SPDY that needs no closing message; as ``relay``."""
+        """Copy SPDY that needs no closing message; returns as ``relay``."""
         ends = SpdyEnd(client, is_client=True), SpdyEnd(runtime, is_client=False)
         return await relay(*ends, self._idle_seconds_max, *others)
 
@@ -216,8 +216,8 @@ async def _converse(way: Callable[[Accept], Awaitable[None]], accept: Accept) ->
 
 
 def _passed_on(request: Request) -> list[tuple[str, str]]:
-    """Which of a client's headers the runtime receives: how they will speak, and nothing about who it is. Protocols are
-    sent one a line, since older runtimes read them so."""
+    """Return the client's headers for the runtime: those about the protocol, and nothing that identifies the client.
+    Each protocol has a line of its own, because older runtimes need that."""
     headers = [("connection", "Upgrade")]
     headers += [(name, request.headers[name]) for name in _PASSED_ON if name in request.headers]
     headers += [("sec-websocket-protocol", one) for one in offered(request)]
@@ -228,7 +228,7 @@ def _passed_on(request: Request) -> list[tuple[str, str]]:
 
 
 def _refusal(error: Exception) -> Response:
-    """The answer to a client that cannot have a stream, with upstream's statuses."""
+    """Return the answer to a client that cannot have a stream, with upstream's statuses."""
     match error:
         case NoHandshake():
             response = bare(str(error), HTTPStatus.BAD_REQUEST)

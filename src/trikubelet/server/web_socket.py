@@ -1,10 +1,10 @@
-"""A WebSocket of which we are the server: ``core.websocket`` over a stream.
+"""The server's side of a WebSocket: ``core.websocket`` over a stream.
 
-    check_handshake(request) ─► agreement ─► accept ─► WebSocket: receive … send … ─► close, which says why
+    check_handshake(request) ─► agreement ─► accept ─► WebSocket: receive … send … ─► close, with the reason
 
-A browser cannot say who it is in a header, so it may name its token as one more protocol (``bearer_token``). That one
-is not passed on to the runtime. Pings are answered here, and a conversation that ends for any reason ends with a close
-frame, if the client takes one within a second.
+A browser cannot authenticate with a header, so it may name its token as one more protocol (``bearer_token``), which is
+not passed on to the runtime. Pings are answered here. Every conversation ends with a close frame, if the client reads
+one within a second.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ if TYPE_CHECKING:
 
 VERSION: Final = "13"
 READ_BYTES: Final = 16 * 1024
-"""Of one reading, and so of one turn: a client's frames may be as short as six bytes, and each costs what a long one
-does."""
+"""Bytes of one read, and so of one turn: a client's frames may be as short as six bytes, and each costs as much as a
+long one."""
 _KEY_BYTES: Final = 16
 _BEARER: Final = "base64url.bearer.authorization.k8s.io."
-"""Before a token as a protocol (upstream's ProtocolAuthenticator)."""
+"""Prefix of a token as a protocol (upstream's ProtocolAuthenticator)."""
 
 
 class NoHandshake(ValueError):
-    """A client wants to speak WebSocket and begins in no way that can be answered; the message says why."""
+    """A WebSocket handshake is invalid; the message has the reason."""
 
 
 def is_web_socket(request: Request) -> bool:
-    """Whether the client wants to speak WebSocket."""
+    """True if the client requests a WebSocket."""
     return request.upgrade == "websocket"
 
 
 def check_handshake(request: Request) -> None:
-    """See whether a WebSocket can begin so (RFC 6455, 4.2.1). Raises NoHandshake."""
+    """Check the request of a handshake (RFC 6455, 4.2.1). Raises NoHandshake."""
     if request.method != "GET":
-        raise NoHandshake("a WebSocket begins with a GET")
+        raise NoHandshake("a WebSocket handshake must be a GET")
     if request.headers.get("sec-websocket-version") != VERSION:
-        raise NoHandshake(f"only version {VERSION} of WebSocket is spoken here")
+        raise NoHandshake(f"only version {VERSION} of WebSocket is supported")
     try:
         key = base64.b64decode(request.headers.get("sec-websocket-key", ""), validate=True)
     except ValueError:
@@ -67,18 +67,18 @@ def check_handshake(request: Request) -> None:
 
 
 def offered(request: Request) -> list[str]:
-    """The protocols a client would speak over its WebSocket."""
+    """Return the protocols that a client offers for its WebSocket."""
     return [name for name in _named(request) if not name.startswith(_BEARER)]
 
 
 def bearer_token(request: Request) -> str:
-    """The token that a WebSocket's client names as a protocol; "" where there is none. Raises ValueError for one that
-    cannot be read, or cannot count: a second one, or one with no other protocol that could be agreed on."""
+    """Return the token that a WebSocket's client names as a protocol; "" where there is none. Raises ValueError for an
+    invalid one, for a second one, and for a token without another protocol to agree on."""
     if not is_web_socket(request):
         return ""
     tokens = [name.removeprefix(_BEARER) for name in _named(request) if name.startswith(_BEARER)]
     if len(tokens) > 1 or (tokens and not offered(request)):
-        raise ValueError("one token and another protocol are wanted")
+        raise ValueError("exactly one token and another protocol are required")
     padding = "=" * (-len(tokens[0]) % 4) if tokens else ""
     return base64.b64decode("".join(tokens) + padding, altchars=b"-_", validate=True).decode()
 
@@ -89,7 +89,7 @@ def _named(request: Request) -> list[str]:
 
 
 def agreement(request: Request, protocol: str) -> Mapping[str, str]:
-    """The headers that accept a WebSocket, whose handshake was checked, for a protocol."""
+    """Return the headers that accept a WebSocket, whose handshake was checked, for a protocol."""
     return {
         "upgrade": "websocket",
         "connection": "Upgrade",
@@ -99,20 +99,20 @@ def agreement(request: Request, protocol: str) -> Mapping[str, str]:
 
 
 class WebSocket(trio.abc.Stream):
-    """Owns a client's frames. As a stream it is the bytes of the binary messages, wherever those begin and end."""
+    """Owns a client's frames. As a stream it is the bytes of the binary messages, whatever their boundaries."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
         self._reader = FrameReader()
         self.sender = ClientSender(stream)
-        """What is sent to the client; its ``finishes`` runs in parallel to every conversation."""
+        """Sends to the client; its ``finishes`` runs next to every conversation."""
         self._sending = trio.Lock()
         self._is_over = False
         self._close_status: tuple[CloseCode, str] | None = None
 
     async def pieces(self) -> list[Piece]:
-        """What comes next of the client's messages, one piece at least; none once it has no more, or says what is no
-        WebSocket. Raises what the stream below raises."""
+        """Return the next pieces of the client's messages, one at least; none at the end, and after invalid frames.
+        Raises the stream's errors."""
         while not self._is_over:
             data = await self._stream.receive_some(READ_BYTES)
             if not data:
@@ -138,31 +138,31 @@ class WebSocket(trio.abc.Stream):
         return pieces
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """The bytes of the next pieces, ``max_bytes`` or not; b"" at the end."""
+        """Return the bytes of the next pieces, possibly more than ``max_bytes``; b"" at the end."""
         while pieces := await self.pieces():
             if data := b"".join(piece.data for piece in pieces):
                 return data
         return b""
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """One binary message."""
+        """Send one binary message."""
         await self._send(frame(Opcode.BINARY, bytes(data)))
 
     async def wait_send_all_might_not_block(self) -> None:
-        """As the stream below."""
+        """Wait like the stream below."""
         await self._stream.wait_send_all_might_not_block()
 
     def ends_because(self, code: CloseCode, reason: str) -> None:
-        """What ``aclose`` will say. The first reason is the one; without any, it is that the agent is going down."""
+        """Set the reason that ``aclose`` sends. The first one counts; the default is that the agent is stopping."""
         if self._close_status is None:
             self._close_status = code, reason
 
     def ends_by_silence(self, seconds: float) -> None:
-        """That it will, because nothing was said for so long."""
+        """Have ``aclose`` report an idle timeout."""
         self.ends_because(CloseCode.GOING_AWAY, silent(seconds))
 
     async def aclose(self) -> None:
-        """Say why it ends, if somebody listens, and close the stream below."""
+        """Send the reason, if the client still reads, and close the stream below."""
         self.ends_because(CloseCode.GOING_AWAY, GOING_DOWN)
         assert self._close_status is not None
         await self.sender.end(partial(self._send, close_frame(*self._close_status)))

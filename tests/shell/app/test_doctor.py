@@ -649,7 +649,7 @@ def manifests_found(place: Path, capsys: pytest.CaptureFixture[str]) -> list[str
 def test_manifests_that_an_agent_would_find_faulty_are_errors_with_file_and_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nothing = f"ok       manifests     {tmp_path}/m is not there, so there are no static pods"
+    nothing = f"ok       manifests     {tmp_path}/m does not exist, so there are no static pods"
     assert nothing == manifests_found(tmp_path, capsys)[0]
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "web.yaml").write_text(FAULTY)

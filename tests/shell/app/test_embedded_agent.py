@@ -240,6 +240,6 @@ def test_what_validate_says_is_refused_is_refused_and_reported_when_the_pod_is_a
         for name, (path, _) in REFUSED.items():
             what = f"uses fields that the embedded runtime rejects (use containerd for this pod): {path}: "
             assert any(what in message for reason, message in events[name] if reason == "UnsupportedFields"), name
-            assert f"{path}: refused by the embedded runtime: " in validated.stdout, name
+            assert f"{path}: rejected by the embedded runtime: " in validated.stdout, name
             assert "Pending" == here.phase(name)
         stopped(agent)

@@ -60,7 +60,7 @@ async def test_who_has_the_kubeconfig_may_read_and_nobody_else(place: Path, caps
         assert 0 == await trio.to_thread.run_sync(main, words)
         assert f"written: {written}" in capsys.readouterr().out
         assert 1 == await trio.to_thread.run_sync(main, words)
-        assert f"{written} is there already" in capsys.readouterr().err
+        assert f"{written} exists already" in capsys.readouterr().err
         kubeconfig = json.loads(written.read_text())
         async with client_of(kubeconfig) as client, client_of(kubeconfig, "other") as stranger:
             assert "PodList" == (await client.get("/api/v1/pods")).json()["kind"]

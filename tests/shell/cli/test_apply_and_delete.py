@@ -117,7 +117,7 @@ def test_with_one_fault_nothing_is_touched(tmp_path: Path, there: Path, say: Spo
         ),
         ("there/pair.yaml also defines pod/web-n1, pod/db-n1", "pair.yaml", manifest("other")),
         ("what it defines stands in", "both.yaml", manifest("web", "db", "api")),
-        ("no manifest may be called x.yaml.bak: it is a backup", "x.yaml.bak", manifest("new")),
+        ("a manifest cannot be named x.yaml.bak: it is a backup", "x.yaml.bak", manifest("new")),
         ("there is no pod and no object in it", "none.yaml", "# nothing\n"),
     ],
 )
@@ -163,7 +163,7 @@ def test_a_file_with_a_fault_whose_pod_may_run_is_left_alone(
 
     code, out, err = say("apply", "-f", write(tmp_path / "w.yaml", manifest("other")))
     assert (1, "", before) == (code, out, files(there))
-    assert f"{there}/w.yaml has a fault, so it is not known what it defines" in err
+    assert f"{there}/w.yaml has a fault, so its objects are unknown" in err
     code, out, err = say("delete", "pod", "precious")
     assert (1, "", before) == (code, out, files(there))
     assert f"{there}/w.yaml" in err
@@ -274,9 +274,11 @@ def test_a_kind_that_does_not_exist_is_no_pod_for_sure(there: Path, say: Spoken)
 
     code, _, err = say("delete", "foo", "web")
     assert 1 == code
-    assert 'no manifest defines pod/foo, and "foo" is no kind of thing either: only pods can be deleted by name' in err
+    assert (
+        'no manifest defines pod/foo, and "foo" is not a kind of object either: only pods can be deleted by name' in err
+    )
     code, _, err = say("delete", "foo/web")
-    assert (2, 'error: only pods can be deleted by name, and "foo" is no kind of thing\n') == (code, err)
+    assert (2, 'error: only pods can be deleted by name, and "foo" is not a kind of object\n') == (code, err)
     code, _, err = say("delete", "pod", "foo", "web")
     assert (1, False) == (code, "kind of thing" in err)
     code, _, err = say("delete", "web", "foo")
@@ -397,8 +399,8 @@ def test_selection_that_finds_nothing_deletes_nothing_and_succeeds(there: Path, 
         ("flags --all and -l exclude each other", "pods --all -l a=b"),
         ("a pod cannot be deleted by its name across all namespaces", "pod web -A"),
         ("missing argument: write `trikubelet delete pods` with", "--all"),
-        ("what? give pods by name, by -l or --all, or files by -f", "pods --all -f x.yaml"),
-        ("what? give pods by name", "pods"),
+        ("missing argument: give pods by name, by -l or --all, or files by -f", "pods --all -f x.yaml"),
+        ("missing argument: give pods by name", "pods"),
         ("only pods can be deleted by name", "cm --all"),
     ],
 )

@@ -165,9 +165,9 @@ def test_file_is_written_to_a_descriptor_that_stays_open(tmp_path: Path) -> None
 
 
 def test_a_directory_is_not_written_to_a_device() -> None:
-    with pytest.raises(CommandFailed, match="etc is no file, and standard output no directory"):
+    with pytest.raises(CommandFailed, match="etc is not a file, and standard output not a directory"):
         pour(sent(member("etc", tarfile.DIRTYPE)), 1)
-    with pytest.raises(CommandFailed, match="etc is no file, and /dev/null no directory"):
+    with pytest.raises(CommandFailed, match="etc is not a file, and /dev/null not a directory"):
         pour(sent(member("etc", tarfile.DIRTYPE)), "/dev/null")
 
 
@@ -177,7 +177,7 @@ def test_what_is_no_archive_is_told_unless_it_is_nothing(tmp_path: Path, octets:
     os.write(write_end, octets)
     os.close(write_end)
     if octets:
-        with pytest.raises(CommandFailed, match="what the container sends is no tar archive"):
+        with pytest.raises(CommandFailed, match="the container did not send a tar archive"):
             unpack(read_end, str(tmp_path), "a", "b")
     else:
         assert not unpack(read_end, str(tmp_path), "a", "b")
@@ -204,7 +204,7 @@ def test_what_was_not_taken_is_counted_where_the_archive_breaks_off(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     octets = packed(*[member(f"etc/{number}", tarfile.FIFOTYPE) for number in range(30)])
-    with pytest.raises(CommandFailed, match="it ends in the middle"):
+    with pytest.raises(CommandFailed, match="it is truncated"):
         unpack(piped(octets[: 30 * 512 - 1]), str(tmp_path), "etc", "new")
     assert f"{29 - WARNINGS_MAX} more" in capsys.readouterr().err
 
@@ -239,14 +239,14 @@ def test_a_link_that_stood_there_is_not_passed_through(tmp_path: Path, capsys: p
     assert ["file"] == os.listdir(mine)
     assert ("mine", mine) == ((mine / "file").read_text(), (into / "data" / "dir").readlink())
     assert ("data/file", False) == ((into / "data" / "file").read_text(), (into / "data" / "file").is_symlink())
-    assert 2 == capsys.readouterr().err.count("which is no directory here, or a link to one")
+    assert 2 == capsys.readouterr().err.count("which is not a directory here, or is a link to one")
 
 
 def test_a_topmost_under_whose_name_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "beside").mkdir()
     (tmp_path / "data").symlink_to("beside")
 
-    with pytest.raises(CommandFailed, match="would be in 'data', which is no directory here, or a link to one"):
+    with pytest.raises(CommandFailed, match="would be in 'data', which is not a directory here, or is a link to one"):
         unpack(sent(member("data", tarfile.DIRTYPE), member("data/a")), str(tmp_path), "data", "data")
 
     assert [] == os.listdir(tmp_path / "beside")
@@ -269,7 +269,7 @@ def test_what_was_there_gets_no_other_name_and_keeps_what_it_holds(
 
     assert ["mine", "replaced"] == sorted(os.listdir(new))
     assert ("mine", "etc/replaced") == ((new / "mine").read_text(), (new / "replaced").read_text())
-    assert "'hard' is a link to 'new/mine', which was not taken" in capsys.readouterr().err
+    assert "'hard' is a link to 'new/mine', which was skipped" in capsys.readouterr().err
 
 
 def test_a_file_with_the_number_of_one_that_was_made_and_is_gone_gets_no_other_name(
@@ -282,7 +282,7 @@ def test_a_file_with_the_number_of_one_that_was_made_and_is_gone_gets_no_other_n
         destination.link(["a"], "anywhere")
         (tmp_path / "theirs").touch()  # a file system may give it the number at once, or never
         monkeypatch.setattr(os, "stat", lambda path, **how: gone if path == "theirs" else look(path, **how))
-        with pytest.raises(NotTaken, match="is a link to 'theirs', which was not taken"):
+        with pytest.raises(NotTaken, match="is a link to 'theirs', which was skipped"):
             destination.link_again(["b"], ["theirs"])
 
 
@@ -319,7 +319,7 @@ def test_a_mode_gives_nobody_more_than_reading_and_running(tmp_path: Path, their
 def test_a_file_that_does_not_come_to_its_end_is_not_there(tmp_path: Path) -> None:
     octets = packed(member("etc", tarfile.DIRTYPE), member("etc/a"), member("etc/b"))
 
-    with pytest.raises(CommandFailed, match="what the container sends is no tar archive: it ends in the middle"):
+    with pytest.raises(CommandFailed, match="the container did not send a tar archive: it is truncated"):
         unpack(piped(octets[: 4 * 512 + 2]), str(tmp_path), "etc", "new")
 
     assert ["a"] == os.listdir(tmp_path / "new")

@@ -342,7 +342,7 @@ def test_what_the_outputs_encoding_lacks_is_spelt_out(tmp_path: Path) -> None:
 def test_a_name_that_is_not_utf8_is_refused_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert 2 == main(["logs", "\udcff", "c", f"--socket={tmp_path}/none"])
     assert (
-        "error: b'/logs/default/\\xff/c' is not UTF-8: the agent cannot be asked with it\n" == capsys.readouterr().err
+        "error: b'/logs/default/\\xff/c' is not UTF-8, so it cannot be sent to the agent\n" == capsys.readouterr().err
     )
 
 

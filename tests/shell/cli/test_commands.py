@@ -351,7 +351,7 @@ async def test_a_template_says_what_is_printed(tmp_path: Path, capsys: pytest.Ca
         ("template format specified but no template given", ["-o", "jsonpath="]),
         ("jsonpath: '{.a': a brace without its other half", ["-o", "jsonpath={.a"]),
         ("is no label selector", ["-l", "a in b"]),
-        ('error: "gnomes" is no kind of thing (did you mean "nodes"?)\n', ["gnomes"]),
+        ('error: "gnomes" is not a kind of object (did you mean "nodes"?)\n', ["gnomes"]),
         ("name cannot be provided when a selector is specified", ["web-n1", "-l", "app=x"]),
     ],
 )
@@ -448,7 +448,7 @@ async def test_logs_come_as_they_were_written(tmp_path: Path, capsys: pytest.Cap
         ("--limit-bytes: '0' is not a whole number from 1 to", "--limit-bytes=0"),
         ('--since-time: "noon" is not a time of RFC 3339', "--since-time=noon"),
         ("--since: 'soon' is not a duration", "--since=soon"),
-        ("--since: must be longer than nothing", "--since=0s"),
+        ("--since: must be more than 0", "--since=0s"),
     ],
 )
 def test_what_is_wrong_with_a_flag_of_logs_is_reported_by_the_flags_name(
@@ -460,7 +460,7 @@ def test_what_is_wrong_with_a_flag_of_logs_is_reported_by_the_flags_name(
 
 def test_logs_have_one_beginning(capsys: pytest.CaptureFixture[str]) -> None:
     assert 2 == main(["logs", "web-n1", "--since=5s", "--since-time=2026-11-21T07:01:02Z"])
-    assert capsys.readouterr().err.startswith("error: --since and --since-time: give one of them")
+    assert capsys.readouterr().err.startswith("error: flags --since and --since-time exclude each other")
 
 
 async def test_the_logs_of_all_containers_come_one_after_another(
@@ -648,7 +648,7 @@ def test_an_agents_flags_that_are_not_understood_end_with_2_and_files_that_are_n
 @pytest.mark.parametrize(
     ("said", "flag"),
     [
-        ("error: --root-dir={} stands before --, and --root-dir=/b behind it\n", "--root-dir=/b"),
+        ("error: --root-dir={} is given before --, and --root-dir=/b after it\n", "--root-dir=/b"),
         ("error: --help asks the agent about itself and starts none: leave it out\n", "--help"),
     ],
 )
@@ -664,7 +664,9 @@ def test_an_agent_that_runs_and_the_flags_of_one_that_would_are_not_asked_about_
     verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert 2 == main([*verb.split(), "--socket=/a", "--", "--standalone"])
-    assert "error: --socket=/a asks a running agent, and the flags after -- describe one" in capsys.readouterr().err
+    assert (
+        "error: --socket=/a names a running agent, but the flags after -- describe a new one" in capsys.readouterr().err
+    )
 
 
 def test_where_nobody_listens_at_a_socket_that_was_named_the_doctor_looks_at_nothing_else(
@@ -755,7 +757,7 @@ async def test_describe_shows_what_a_pod_waits_for_on_a_node_that_cannot_work(
     told = [(await say(view, tmp_path, capsys, "describe", "pod", name))[1] for name in ("waits", "ended")]
 
     assert [
-        "This Sync: under way for 32s (number 1)",
+        "This Sync: in progress for 32s (number 1)",
         *("Node Problems:", "container runtime is down: no answer", "Events: <none>"),
     ] == [" ".join(line.split()) for line in told[0].splitlines()[-4:]]
     assert "This Sync" not in told[1]

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
         ("--kubeconfig: /no/such: cannot be read: No such file", ["--nodes=2", "--kubeconfig=/no/such"]),
         ("--hostname-override is not for hollow nodes", ["--nodes=2", "--kubeconfig=x", "--hostname-override=a"]),
         ("--hostname-override is not for hollow nodes", ["--nodes=2", "--kubeconfig=x", "--hostname_override", "a"]),
-        ("--root-dir is not the agent's here", ["--nodes=2", "--kubeconfig=/no/such", "--root_dir=/b"]),
+        (
+            "--root-dir is here the parent directory of all nodes",
+            ["--nodes=2", "--kubeconfig=/no/such", "--root_dir=/b"],
+        ),
         ("--prefix: 'A_-1' must be lower case", ["--nodes=2", "--kubeconfig=x", "--prefix=A_"]),
         (
             "--node-labels: 'node-role.kubernetes.io/x' is a label of Kubernetes itself",

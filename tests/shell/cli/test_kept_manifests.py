@@ -214,7 +214,7 @@ def test_rollback_brings_back_a_deleted_file(there: Path, say: Spoken) -> None:
     text = written_by_hand(there)
     say("delete", "pod", "web")
 
-    said = f"pod/web-n1 rolled back ({there}/web.yaml is what {there}/.web.yaml.deleted was)\n"
+    said = f"pod/web-n1 rolled back ({there}/web.yaml has the content of {there}/.web.yaml.deleted)\n"
     assert (0, said, "") == say("rollback", "web-n1")
     assert (text, 0o640, {}) == ((there / "web.yaml").read_text(), mode(there / "web.yaml"), kept(there))
 
@@ -275,7 +275,7 @@ def test_rollback_dry_run_changes_nothing(there: Path, say: Spoken, apply: Spoke
     for image in ("a", "b"):
         apply(image)
 
-    said = f"pod/web-n1 rolled back (dry run: {there}/web.yaml would be what {there}/.web.yaml.deleted is)\n"
+    said = f"pod/web-n1 rolled back (dry run: {there}/web.yaml would have the content of {there}/.web.yaml.deleted)\n"
     assert (0, said, "") == say("rollback", "web", "--dry-run=client")
     assert manifest("web", "b") == (there / "web.yaml").read_text()
 

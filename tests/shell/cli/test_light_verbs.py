@@ -1,4 +1,4 @@
-"""What a verb loads: whoever asks a running agent does not wait for modules that only an agent needs."""
+"""What a verb loads: whoever names a running agent does not wait for modules that only an agent needs."""
 
 from __future__ import annotations
 

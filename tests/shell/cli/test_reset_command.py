@@ -118,7 +118,7 @@ def test_without_one_the_pods_of_the_default_root_directory_end(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--root-dir={}", "--", "--root-dir=/b"], "--root-dir={} stands before --, and --root-dir=/b behind it"),
+        (["--root-dir={}", "--", "--root-dir=/b"], "--root-dir={} is given before --, and --root-dir=/b after it"),
         (["--", "--root-dir={}", "--version"], "--version asks the agent about itself and starts none: leave it out"),
         (["--", "--root-dir"], "--root-dir: missing argument"),
         (["--", "--root-dri={}"], "--root-dri: unknown flag"),
@@ -350,7 +350,7 @@ def test_pods_that_are_known_are_not_forgotten_because_no_runtime_listens(
     monkeypatch.setattr(reset, "_end_all", silent)
 
     assert 1 == main(["reset", f"--root-dir={root}"])
-    assert "error: not all of it is gone after 180 s: it does not answer\n" == capsys.readouterr().err
+    assert "error: some leftovers remain after 180 s: it does not answer\n" == capsys.readouterr().err
     assert (root / RUNTIME_RECORD).exists()
 
 
@@ -397,7 +397,7 @@ def test_what_does_not_end_in_time_is_named(root: Path) -> None:
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
 
     last = done.stderr.splitlines()[-1]
-    assert (1, f"error: not all of it is gone after 1 s: unix://{root}/nobody.sock does not answer") == (
+    assert (1, f"error: some leftovers remain after 1 s: unix://{root}/nobody.sock does not answer") == (
         done.returncode,
         last,
     )

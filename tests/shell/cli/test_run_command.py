@@ -144,7 +144,7 @@ def test_a_file_with_another_number_of_pods_or_a_fault_is_refused(place: Path) -
     two = manifest(place, "true")
     two.write_text(two.read_text() + "---\n" + two.read_text().replace("name: job", "name: other"))
     done = run(two)
-    assert (1, f"error: {two}: there are 2 pods in it: give a file with one\n") == (done.returncode, done.stderr)
+    assert (1, f"error: {two}: it has 2 pods (give a file with one)\n") == (done.returncode, done.stderr)
 
     two.write_text("kind: Pot\n")
     done = run(two)
@@ -205,7 +205,7 @@ def test_a_pod_that_cannot_start_is_given_up_and_removed(place: Path, container:
 
     assert (125, "") == (done.returncode, done.stdout)
     assert re.fullmatch(
-        rf"trikubelet: the pod cannot start, given up after \d+ s: {why}.*", done.stderr.splitlines()[-1]
+        rf"trikubelet: the pod cannot start, stopped after \d+ s: {why}.*", done.stderr.splitlines()[-1]
     )
     assert [file] == list(place.iterdir())
 
@@ -312,7 +312,7 @@ async def test_at_a_third_signal_nothing_is_waited_for_and_on_the_embedded_runti
     code, said = await interrupted(manifest(place, "trap '' TERM; echo up; while :; do sleep 0.1; done"), 3)
 
     assert 130 == code
-    assert "trikubelet: the pod was not waited for: what still runs of it ends now" == said.splitlines()[-1]
+    assert "trikubelet: did not wait for the pod: its running containers end now" == said.splitlines()[-1]
     assert ["pod.yaml"] == os.listdir(place)
 
 
@@ -339,7 +339,7 @@ def test_a_runtime_that_is_silent_is_given_the_time_there_is(place: Path) -> Non
         mute.listen()
         done = run(manifest(place, "true"), f"--container-runtime-endpoint=unix://{place}/mute.sock", "--timeout=1s")
 
-    said = f"trikubelet: unix://{place}/mute.sock has not answered: nothing was begun\n"
+    said = f"trikubelet: unix://{place}/mute.sock has not answered, so the pod was not started\n"
     assert (124, "", said) == (done.returncode, done.stdout, done.stderr)
     assert ["mute.sock", "pod.yaml"] == sorted(os.listdir(place))
 
@@ -351,7 +351,7 @@ async def test_a_pod_without_time_to_begin_is_not_begun(
     shot = one_shot.Shot(one_shot.settings_of(place, "fake:"), place / "pod.yaml", "its-uid", seconds_max)
     with trio.fail_after(60):
         assert one_shot.EXIT_TIMEOUT == await one_shot.run_shot(shot)
-    assert "trikubelet: fake: has not answered: nothing was begun\n" == capsys.readouterr().err
+    assert "trikubelet: fake: has not answered, so the pod was not started\n" == capsys.readouterr().err
 
 
 @pytest.mark.parametrize("is_heeded", [True, False])

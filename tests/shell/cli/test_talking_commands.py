@@ -540,9 +540,9 @@ def test_the_status_says_how_a_process_ended(code: int, status: dict[str, object
     ("why", "told"),
     [
         ("no such file", b'{"status":"Failure","message":"no such file"}'),
-        ("it failed without saying why", b"{}"),
+        ("it failed without a reason", b"{}"),
         ("command terminated", b"command terminated\n"),
-        ("the stream ended without saying how the process did: did the agent, or the runtime, go away?", b""),
+        ("the stream ended without the process's exit status (did the agent or the runtime stop?)", b""),
     ],
 )
 def test_an_end_without_an_exit_code_is_told_as_it_was(why: str, told: bytes) -> None:

@@ -188,9 +188,9 @@ async def test_describe_selects_by_labels_and_describes_several_kinds(
 @pytest.mark.parametrize(
     ("why", "line"),
     [
-        ('"gnomes" is no kind of thing (did you mean "nodes"?)', "get pods,gnomes"),
-        ('"" is no kind of thing', "get pods,"),
-        ('"gnome" is no kind of thing', "describe gnome/x"),
+        ('"gnomes" is not a kind of object (did you mean "nodes"?)', "get pods,gnomes"),
+        ('"" is not a kind of object', "get pods,"),
+        ('"gnome" is not a kind of object', "describe gnome/x"),
         ("name cannot be provided when a selector is specified", "get pods web --field-selector=metadata.name=web"),
         ("name cannot be provided when a selector is specified", "get events web --for=pod/web"),
         ("name cannot be provided when a selector is specified", "describe pod web -l app=web"),

@@ -42,8 +42,8 @@ def test_for_the_embedded_runtime_what_it_refuses_is_a_fault_and_what_it_does_wi
     found = validate_files([str(path)], "node", embedded=True)
     assert (1, []) == (found.exit_code, found.valid)
     image, pid, limit = found.problems
-    assert image.startswith(f"{path}:7: spec.containers[0].image: refused by the embedded runtime: it has no images")
-    assert pid.startswith(f"{path}:8: spec.hostPID: refused by the embedded runtime: every container has processes of")
+    assert image.startswith(f"{path}:7: spec.containers[0].image: rejected by the embedded runtime: it has no images")
+    assert pid.startswith(f"{path}:8: spec.hostPID: rejected by the embedded runtime: every container has processes of")
     assert limit.startswith(f"{path}:7: spec.containers[0].resources.limits[memory]: warning: it is not enforced")
 
 

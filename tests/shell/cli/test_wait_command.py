@@ -60,9 +60,9 @@ def test_what_is_no_goal_is_refused_with_what_there_is(capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("why", "words"),
     [
-        ("which pods? give names, -l or --all", []),
-        ("which pods? give names, -l or --all", ["pods"]),
-        ("names and --all: give one of them", ["pod", "web-n1", "--all"]),
+        ("missing argument: give names, -l or --all", []),
+        ("missing argument: give names, -l or --all", ["pods"]),
+        ("names and --all exclude each other", ["pod", "web-n1", "--all"]),
     ],
 )
 def test_somebody_must_be_waited_for(capsys: pytest.CaptureFixture[str], why: str, words: list[str]) -> None:

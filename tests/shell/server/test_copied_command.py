@@ -67,4 +67,4 @@ async def test_what_was_being_told_with_a_ping_behind_it_is_told_once(autojump_c
         nursery.cancel_scope.cancel()
 
     assert 1 == client.taken.count(b"OUTPUT")
-    assert b"going down" in client.taken
+    assert b"agent is stopping" in client.taken

@@ -56,7 +56,7 @@ async def test_a_log_that_hangs_is_an_error_and_the_logs_of_other_pods_are_shown
             assert b"fine\n" == await poured(await log_of("c", place_in(fine, threads), LogQuery()))
             assert not said
             mock_clock.jump(10)
-    why = f'the log of container "c" cannot be read: {dead}/c/0.log: the disk did not answer within 10 s'
+    why = f'cannot read the log of container "c" at {dead}/c/0.log: the disk did not answer within 10 s'
     assert [why] * (EACH_MAX + 1) == said
 
 

@@ -44,7 +44,7 @@ async def ask(checks: Checks, path: str, *, method: str = "GET", **query: str) -
         ("/healthz/ping", {}, 200, "ok\n"),
         ("/healthz/log", {}, 200, "ok\n"),
         ("/healthz", {"verbose": ""}, 200, "[+]ping ok\n[+]log ok\nhealthz check passed\n"),
-        ("/healthz/nothing", {}, 404, "no check is called nothing; there are ping, log\n"),
+        ("/healthz/nothing", {}, 404, "unknown check nothing; checks: ping, log\n"),
         ("/healthzz", {}, 404, "404 page not found\n"),
         ("/metrics", {}, 404, "404 page not found\n"),
     ],

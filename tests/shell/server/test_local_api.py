@@ -114,7 +114,7 @@ async def test_a_log_that_is_no_file_is_said_to_be_none(
         with pytest.raises(AgentObjects) as caught:
             await agent.get("/logs/default/web-n1/app", query)
 
-    assert f'the log of container "app" cannot be read: {path}: no plain file' == str(caught.value)
+    assert f'cannot read the log of container "app" at {path}: no plain file' == str(caught.value)
     assert [] == [record for record in caplog.records if record.levelname == "ERROR"]
 
 
@@ -151,9 +151,9 @@ def test_the_table_in_front_of_the_module_has_every_route_and_its_method() -> No
 @pytest.mark.parametrize(
     ("status", "said", "path", "query"),
     [
-        (404, "nothing is at /nonsense; there are /healthz, /pods", "/nonsense", {}),
+        (404, "unknown path /nonsense; paths: /healthz, /pods", "/nonsense", {}),
         (404, "/stats/summary, /metrics, /metrics/probes, /logs/{namespace}/{pod}/{container}", "/logs/web-n1", {}),
-        (405, "/restart/{namespace}/{pod} takes POST", "/restart/default/web-n1", {}),
+        (405, "/restart/{namespace}/{pod} allows only POST", "/restart/default/web-n1", {}),
         (404, "no nobody", "/logs/default/nobody/app", {}),
         (400, "app has no log", "/logs/default/web-n1/app", {}),
         (
@@ -224,7 +224,7 @@ async def test_a_socket_that_is_removed_is_there_again_and_who_was_connected_sta
         assert b"DELETED" in await anext(parts)
 
     assert [] == os.listdir(tmp_path / "run")
-    assert 2 == caplog.text.count("trikubelet.sock was not there; now it is")
+    assert 2 == caplog.text.count("trikubelet.sock was missing; it is back now")
 
 
 async def test_what_another_process_has_put_in_the_sockets_place_stays_until_that_removes_it(
@@ -238,7 +238,7 @@ async def test_what_another_process_has_put_in_the_sockets_place_stays_until_tha
             await trio.sleep(10 * LOOK_SECONDS)
             assert theirs == os.stat(agent.socket_path).st_ino
             assert 1 == caplog.text.count(
-                "is not there, the command line cannot ask: somebody has put something else there"
+                "is missing, so the command line cannot reach the agent: another file is at its place"
             )
         os.unlink(agent.socket_path)
         await trio.sleep(LOOK_SECONDS + 1)
@@ -283,7 +283,9 @@ async def test_an_agent_on_a_full_disk_starts_without_a_socket_and_has_one_once_
         patched.setattr(socket.socket, "bind", full)
         async with served(FakeView(), tmp_path) as agent:
             await trio.sleep(10 * LOOK_SECONDS)
-            assert 1 == caplog.text.count(f"is not there, the command line cannot ask: {os.strerror(number)}")
+            assert 1 == caplog.text.count(
+                f"is missing, so the command line cannot reach the agent: {os.strerror(number)}"
+            )
             patched.undo()
             await trio.sleep(LOOK_SECONDS + 1)
             assert b"ok\n" == await agent.get("/healthz")
@@ -319,7 +321,7 @@ async def test_a_socket_that_cannot_be_made_again_is_reported_once_and_tried_on(
         shutil.rmtree(tmp_path / "run")
         (tmp_path / "run").touch()
         await trio.sleep(10 * LOOK_SECONDS)
-        assert 1 == caplog.text.count("is not there, the command line cannot ask: File exists")
+        assert 1 == caplog.text.count("is missing, so the command line cannot reach the agent: File exists")
         (tmp_path / "run").unlink()
         await trio.sleep(LOOK_SECONDS + 1)
         assert b"ok\n" == await agent.get("/healthz")
@@ -329,8 +331,8 @@ async def test_a_socket_that_cannot_be_made_again_is_reported_once_and_tried_on(
     ("why", "place"),
     [
         ("is too long for the path of a socket", "x" * 200),
-        ("exists and is no socket", "file"),
-        ("there can be no", "file/x"),
+        ("exists and is not a socket", "file"),
+        ("cannot make a socket", "file/x"),
     ],
 )
 async def test_a_place_that_cannot_have_a_socket_is_refused_with_the_reason(
@@ -349,7 +351,7 @@ async def test_who_may_ask_is_named_to_those_who_may_not(monkeypatch: pytest.Mon
     monkeypatch.setattr(client, "connect", refused)
     monkeypatch.setattr(os, "stat", lambda _path: os.stat_result((0,) * 10))
 
-    with pytest.raises(NotAllowed, match=r"only root may ask the trikubelet at /x: use sudo"):
+    with pytest.raises(NotAllowed, match=r"only root may connect to the trikubelet at /x: use sudo"):
         await AgentClient("/x").get("/pods")
 
 

@@ -476,7 +476,7 @@ async def test_a_part_that_is_not_whole_is_shown_as_far_as_it_goes_and_that_is_r
     assert said.endswith(b"two\n")
     if tail_lines is None:
         [said_of_it] = caplog.messages
-        assert "221300.gz is not whole, so not all of it can be shown: it is cut off" in said_of_it
+        assert "221300.gz is damaged, so not all of it can be shown: it is truncated" in said_of_it
         assert said_of_it.endswith(". Nor can 1 more of the parts of this log be shown whole")
 
 
@@ -584,12 +584,12 @@ async def test_a_part_that_unpacks_to_nothing_is_left_out_after_little_of_it_and
 
     assert b"one\ntwo\n" == await read(log, asked)
     assert sum(taken) < 1_000_000
-    assert [f"{part} is not whole"] == [text.partition(",")[0] for text in caplog.messages]
+    assert [f"{part} is damaged"] == [text.partition(",")[0] for text in caplog.messages]
 
 
 async def test_a_log_that_is_there_compressed_only_and_cut_off_ends_with_an_error_of_reading(tmp_path: Path) -> None:
     (tmp_path / "0.log.gz").write_bytes(gzip.compress(raw(0, Record("stdout", True, "one")))[:-9])
-    with pytest.raises(OSError, match="cut off"):
+    with pytest.raises(OSError, match="truncated"):
         await read(tmp_path / "0.log", LogQuery(follow=True))
 
 

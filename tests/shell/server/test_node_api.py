@@ -620,7 +620,7 @@ async def test_what_is_used_is_looked_at_as_deep_as_it_is_asked_for(
 async def test_a_machine_that_cannot_be_read_is_said_to_be(bench: Bench, path: str) -> None:
     bench.stats.failure = OSError("no /proc")
 
-    assert (500, "the machine cannot be read: no /proc") == (
+    assert (500, "cannot measure the machine: no /proc") == (
         (answer := await told(bench, path)).status_code, answer.text
     )  # fmt: skip
 
@@ -715,7 +715,7 @@ async def test_a_log_that_is_no_file_is_said_to_be_none(bench: Bench, tmp_path: 
 
     answer = await told(bench, LOG)
 
-    wanted = f'the log of container "app" cannot be read: {path}: no plain file'
+    wanted = f'cannot read the log of container "app" at {path}: no plain file'
     assert (400, wanted) == (answer.status_code, answer.text)
 
 

@@ -282,7 +282,7 @@ async def test_who_does_not_read_what_a_query_says_keeps_nobody_else_from_asking
         nursery.start_soon(ask)
         await wait_all_tasks_blocked()
         mock_clock.jump(SECONDS_MAX)
-    why = f"{RUNNING_MAX} queries of this node's logs run already".encode()
+    why = f"{RUNNING_MAX} queries of this node's logs are running already (try again later)".encode()
     assert [(503, why)] == [(answer.status, answer.body) for answer in late]
 
     mock_clock.jump(PLACE_SECONDS_MAX)

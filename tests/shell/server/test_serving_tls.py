@@ -141,7 +141,7 @@ async def test_files_that_cannot_be_used_leave_what_was_before_and_are_named_onc
 
     said = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
     assert len(said) in (2, 3), said  # an empty file may be the same problem as a torn one
-    assert all("what was there before stays in use" in one for one in said)
+    assert all("keeping the previous ones" in one for one in said)
     assert f"{bench.pair_path}: No such file or directory" in said[-1]
 
 

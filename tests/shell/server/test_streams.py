@@ -364,7 +364,7 @@ async def test_whoever_is_refused_another_protocol_asks_nothing_more_on_that_con
 async def test_a_web_socket_does_not_begin_with_a_post(node: Node) -> None:
     token = ("authorization", f"Bearer {node.bench.token('ann')}")
     async with node.connection() as stream:
-        with pytest.raises(Refused, match="begins with a GET"):
+        with pytest.raises(Refused, match="must be a GET"):
             await upgraded(stream, EXEC, [token, WANTED, NUMBER, SPOKEN, KEY], "POST")
 
     assert [] == node.runtime.asked
@@ -592,7 +592,7 @@ async def test_when_the_server_goes_down_the_client_is_told(node: Node) -> None:
         node.serving.cancel()
         await socket.everything()
 
-        assert (1001, "the node's agent is going down") == socket.closed
+        assert (1001, "the node's agent is stopping") == socket.closed
 
 
 async def test_when_the_server_goes_down_amid_a_command_copied_by_spdy_that_is_a_failure(node: Node) -> None:
@@ -604,7 +604,7 @@ async def test_when_the_server_goes_down_amid_a_command_copied_by_spdy_that_is_a
 
     assert ({1, 3, 5, 7}, b"hello") == (process.ended, process.said[5])
     status = json.loads(process.said[1])
-    assert ("Failure", "the node's agent is going down") == (status["status"], status["message"])
+    assert ("Failure", "the node's agent is stopping") == (status["status"], status["message"])
 
 
 @pytest.mark.parametrize("node", [60], indirect=True)
@@ -618,8 +618,8 @@ async def test_the_configured_silence_ends_what_goes_through_this_node(node: Nod
         await process.until(lambda: 1 in process.ended)
         await socket.everything()
 
-    assert "nothing was said for 60 s" == json.loads(process.said[1])["message"]
-    assert (1001, "nothing was said for 60 s") == socket.closed
+    assert "no data was sent for 60 s" == json.loads(process.said[1])["message"]
+    assert (1001, "no data was sent for 60 s") == socket.closed
 
 
 class Reading(ReadAhead):
@@ -765,7 +765,7 @@ async def test_who_reads_slowly_is_told_the_rest_of_what_is_being_sent_and_the_l
             process.hear(data)
             await trio.sleep(0.05)
 
-    assert "the node's agent is going down" == json.loads(process.said[1])["message"]
+    assert "the node's agent is stopping" == json.loads(process.said[1])["message"]
     assert bytes(10_000) == process.said[5]
 
 
@@ -857,7 +857,7 @@ async def test_a_web_socket_that_is_cancelled_amid_a_message_tells_its_rest_and_
         scope.cancel()
 
         assert {1: bytes(10_000)} == await socket.everything()
-        assert (1001, "the node's agent is going down") == socket.closed
+        assert (1001, "the node's agent is stopping") == socket.closed
 
 
 async def test_frames_that_say_nothing_are_read_a_few_thousand_at_a_time(autojump_clock: MockClock) -> None:
@@ -886,7 +886,7 @@ async def test_a_conversation_in_which_nothing_is_said_is_ended(autojump_clock: 
         await runtime.send_all(spdy.ping(2))
         await socket.everything()
 
-        assert (1001, "nothing was said for 60 s") == socket.closed
+        assert (1001, "no data was sent for 60 s") == socket.closed
         assert 60 == trio.current_time() - begun
 
 

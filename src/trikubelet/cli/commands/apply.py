@@ -1,8 +1,8 @@
-"""``trikubelet apply -f FILE``: put manifests where the agent finds them.
+"""``trikubelet apply -f FILE``: install manifests in the agent's directory.
 
-All of them are checked first, as ``validate`` does, and against what is there; with a fault nothing is touched. Each
-file is moved into place whole, for its owner alone to read. What it defines stays in the file it was in before,
-whatever this one is called. The version before is kept (``cli.manifest_steps``).
+All of them are checked first, as ``validate`` does, and against the installed ones; if one has a fault, nothing
+changes. Each file is moved into place whole, readable for its owner alone. A pod or object stays in the file that has
+it now, whatever the given file is called. The version before is kept (``cli.manifest_steps``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``apply``; the exit code. Raises CommandFailed and OSError."""
+    """Run ``apply`` and return the exit code. Raises CommandFailed and OSError."""
     args = parser().parse_args(argv)
     place, node = manifests.directory(args)
     given = given_manifests(args.filename, node, recursive=args.recursive)

@@ -1,4 +1,4 @@
-"""``trikubelet attach POD [-c NAME] [-it]``: to what a container's own process reads and writes, from now on."""
+"""``trikubelet attach POD [-c NAME] [-it]``: connect to the standard streams of a container's own process."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``attach``; the exit code. Raises CommandFailed."""
+    """Run ``attach`` and return the exit code. Raises CommandFailed."""
     return blocking.run(talk, parser().parse_args(argv), ATTACH)

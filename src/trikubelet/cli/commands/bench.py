@@ -1,7 +1,7 @@
-"""``trikubelet bench relist``: the relist beside its peers, on the same bytes and the same socket, in one run.
+"""``trikubelet bench relist``: measure the relist next to its peers, on the same bytes and the same socket, in one run.
 
-Needs no agent and no runtime: it brings its own. A run's JSON can be shown, compared, drawn and made into a page again
-with ``--from``, so that nothing has to be measured twice.
+It needs no agent and no runtime, because it starts its own. ``--from`` shows, compares, draws or formats the JSON of an
+earlier run, so that nothing must be measured twice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 HERE: Final = Path(__file__).parent
 EXIT_STOPPED: Final = 130
-"""As of a program that SIGINT ended; SIGTERM stops a run in the same way."""
+"""Like a program that SIGINT ended; SIGTERM stops a run in the same way."""
 _CELL_FLAGS: Final = ("pods", "containers_per_pod", "mode", "churn", "status_latency")
 _HOW_WORDS: Final = ("peers", "rounds", "seed")
 _MEASURED: Final = ("rust/relist/src", "src/trikubelet/pleg")
@@ -53,12 +53,12 @@ _GRIDS: Final[dict[str, Callable[[], list[Cell]]]] = {
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``bench``; the exit code. Raises CommandFailed."""
+    """Run ``bench`` and return the exit code. Raises CommandFailed."""
     args = parser().parse_args(argv)
     if args.source and (idle := _said(args, (*_CELL_FLAGS, "grid", *_HOW_WORDS))):
         raise Misunderstood(f"--from measures nothing, and shows all that was measured; leave out {', '.join(idle)}")
     try:
-        # What cannot work is refused now, not after an hour of measuring.
+        # Errors of the outputs are found now, not after an hour of measuring.
         other = _read("--compare", args.compare) if args.compare else None
         _try_outputs(args)
         measured, is_whole = (_read("--from", args.source), True) if args.source else _measure(args)
@@ -94,7 +94,7 @@ def _read(flag: str, path: Path) -> Run:
 
 @contextmanager
 def _naming(flag: str, path: Path) -> Iterator[None]:
-    """Says of what an OSError is. Raises CommandFailed."""
+    """Name the file of an OSError. Raises CommandFailed."""
     try:
         yield
     except OSError as error:
@@ -123,7 +123,7 @@ def _try_outputs(args: argparse.Namespace) -> None:
 
 
 def _measure(args: argparse.Namespace) -> tuple[Run, bool]:
-    """The results, and whether they are of all cells: not where somebody stopped it."""
+    """Return the results, and true if all cells were measured, which is not so after a signal."""
     cells = _cells(args)
     commit, measured = _commit(), trees()
     began, started = time.gmtime(), time.monotonic()
@@ -138,7 +138,7 @@ def _measure(args: argparse.Namespace) -> tuple[Run, bool]:
             raise KeyboardInterrupt  # by SIGTERM; there is always a cell
     except KeyboardInterrupt:
         if not progress.results:
-            raise  # else what took so long to measure is worth printing
+            raise  # otherwise the results so far are worth printing
     finally:
         progress.end()
     run = Run(
@@ -154,8 +154,8 @@ def _measure(args: argparse.Namespace) -> tuple[Run, bool]:
 
 
 async def _measure_until_signal(cells: Sequence[Cell], peers: Sequence[Peer], rules: Rules, progress: Progress) -> None:
-    """Measure. SIGTERM ends it as Ctrl-C does, and so does the end of its terminal, unless nohup has it go on: the
-    programs end, and the files they read are removed."""
+    """Measure the cells. SIGTERM and the end of the terminal (except under nohup) end it like Ctrl-C: the programs end,
+    and the files they read are removed."""
     token = trio.lowlevel.current_trio_token()
     with trio.CancelScope() as scope:
         before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
@@ -170,7 +170,7 @@ async def _measure_until_signal(cells: Sequence[Cell], peers: Sequence[Peer], ru
 
 
 def _cells(args: argparse.Namespace) -> list[Cell]:
-    """Raises CommandFailed for a grid and its parts at once."""
+    """Return the cells. Raises CommandFailed if a grid and its parts are both given."""
     chosen = _chosen(args)
     if not chosen:
         return _GRIDS[args.grid or "goals"]()
@@ -194,25 +194,25 @@ def _chosen(args: argparse.Namespace) -> list[str]:
 
 
 def _said(args: argparse.Namespace, words: Sequence[str]) -> list[str]:
-    """Those of the flags that say another thing than they do by default."""
+    """Return the flags that do not have their defaults."""
     made = parser()
     return [f"--{word.replace('_', '-')}" for word in words if getattr(args, word) != made.get_default(word)]
 
 
 def _commit() -> str:
-    """Which code was measured, as git has it; the version, where this is no checkout."""
+    """Return the measured commit, as git names it; the version, if this is not a checkout."""
     return _git("describe", "--always", "--dirty") or __version__
 
 
 def trees() -> dict[str, str]:
-    """Git's names for what is in the folders that are measured, by which they are found when the commit is gone. None
-    of a folder that was edited since, or where this is no checkout."""
+    """Return git's names of the measured folders' content, by which it is found when the commit is gone; none for an
+    edited folder, or outside of a checkout."""
     named = {folder: _git("rev-parse", "--verify", "--quiet", f"HEAD:{folder}") for folder in _MEASURED}
     return {folder: tree for folder, tree in named.items() if tree and not _git("status", "--porcelain", f":/{folder}")}
 
 
 def _git(*words: str) -> str:
-    """What git says; nothing where there is no git, or it has nothing to say."""
+    """Return git's output; empty if there is no git, or no output."""
     try:
         done = subprocess.run(  # noqa: S603 - the arguments are ours
             ["git", "-C", str(HERE), *words],  # noqa: S607

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``completion``; always 0."""
+    """Run ``completion``. Always returns 0."""
     args = parser().parse_args(argv)
     print("\n".join(import_module(f"trikubelet.cli.completion.{args.shell}").script()))
     return 0

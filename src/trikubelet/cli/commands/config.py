@@ -1,6 +1,7 @@
-"""``trikubelet config view``: the configuration that holds, and where each value was given.
+"""``trikubelet config view``: the effective configuration, and where each value was set.
 
-Asked of the running agent; with flags of an agent behind ``--``, of an agent that would be started with them.
+It comes from the running agent; with an agent's flags after ``--``, it is that of an agent that would be started with
+them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ DEFAULT = "default"
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``config``; the exit code. Raises CommandFailed."""
+    """Run ``config`` and return the exit code. Raises CommandFailed."""
     arguments, flags = split_flags(argv)
     args = parser().parse_args(arguments)
     refuse_socket_beside_flags(args, flags)
@@ -48,7 +49,7 @@ async def _asked(args: argparse.Namespace) -> ConfigNote:
 def _computed(flags: Sequence[str], root_dir: str | None) -> ConfigNote:
     """Return the settings that would hold. Prints the warnings that the agent would log at start, on standard error.
     Raises CommandFailed with every fault of flags and files."""
-    from trikubelet.app.agent_view import config_note  # noqa: PLC0415 - who asks an agent does not wait for it
+    from trikubelet.app.agent_view import config_note  # noqa: PLC0415 - clients do not need the agent's modules
 
     settings = asking.settings_of(flags, root_dir)
     for warning in settings.warnings:
@@ -68,7 +69,7 @@ def _print_file(note: ConfigNote, args: argparse.Namespace) -> None:
 
 
 def _rows(note: ConfigNote) -> Iterator[tuple[str, str, str]]:
-    """Each place, flag and field with its value, and where that was given."""
+    """Yield each place, flag and field with its value, and where that was set."""
     for what, value in {**note.places, "static pods": note.manifests or "none", **note.flags}.items():
         yield what, value, note.provenance.get(what, DEFAULT)
     for place, value in sorted(_leaves(note.configuration)):
@@ -85,7 +86,7 @@ def _leaves(fields: Mapping[str, Any], above: Place = ()) -> Iterator[tuple[Plac
 
 
 def _giver(place: Place, provenance: Mapping[str, str]) -> str:
-    """Where a field, or one that it is a part of, was given."""
+    """Return where a field, or one that contains it, was set."""
     for length in range(len(place), 0, -1):
         if giver := provenance.get(path_of(place[:length])):
             return giver

@@ -1,8 +1,8 @@
-"""``trikubelet cp SOURCE DESTINATION``: files between this machine and a container, one of both written ``POD:PATH``.
+"""``trikubelet cp SOURCE DESTINATION``: copy files between this machine and a container, written ``POD:PATH``.
 
     POD:PATH ─► exec tar in the container ─► its output ─► unpacked here       (and the other way round)
 
-The container needs a tar of its own. What it sends is not trusted (``cli/archive.py``).
+The container needs a tar of its own. Its output is not trusted (``cli/archive.py``).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STDOUT: Final = "-"
-"""Also a file may be called so: it is written ``./-``."""
+"""A file with that name is written ``./-``."""
 REASON_SECONDS_MAX: Final = 1.0
-"""So long a conversation that has failed waits for what failed here, which may be the reason."""
+"""Seconds that a failed connection waits for the local side's error, which may be the reason."""
 _BYTES = 32 * 1024
 
 
 class Place(NamedTuple):
-    """A side of a copy. ``pod`` is empty for this machine."""
+    """One side of a copy. ``pod`` is empty for this machine."""
 
     namespace: str
     pod: str
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 def read_place(said: str, namespace: str) -> Place:
-    """A path here, or in a pod. A colon behind a slash is part of a path."""
+    """Return a path here, or in a pod. A colon after a slash is part of a path."""
     before, colon, path = said.partition(":")
     if not colon or before.startswith((".", "/")) or before.count("/") > 1:
         return Place("", "", said)
@@ -52,11 +52,11 @@ def read_place(said: str, namespace: str) -> Place:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``cp``; the exit code. Raises CommandFailed and OSError."""
+    """Run ``cp`` and return the exit code. Raises CommandFailed and OSError."""
     args = parser().parse_intermixed_args(argv)
     source, destination = (read_place(said, args.namespace) for said in (args.source, args.destination))
     if bool(source.pod) is bool(destination.pod):
-        parser().error("one of the two must be in a pod, written POD:PATH, and the other here")
+        parser().error("one of the two must be in a pod, written POD:PATH, and the other local")
     if not (source.path and destination.path):
         parser().error("a path is missing")
     if source.path == STDOUT and not source.pod:
@@ -66,8 +66,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _fetch(args: argparse.Namespace, source: Place, destination: Place) -> None:
-    """Out of the container. A directory that is there takes the source in; else the destination is its new name. Raises
-    CommandFailed, also where nothing comes, and OSError."""
+    """Copy out of the container. The source is copied into an existing directory; otherwise the destination is its new
+    name. Raises CommandFailed, also if nothing arrives, and OSError."""
     directory, name = posixpath.split(source.path.rstrip("/") or "/")
     into, renamed = _target(destination.path, name)
     command = ["tar", "cf", "-", "-C", directory or ".", "--", name or "."]
@@ -87,12 +87,12 @@ def _fetch(args: argparse.Namespace, source: Place, destination: Place) -> None:
         take = partial(archive.unpack, read_end, into, name, renamed)
     taking = _Beside(take)
     blocking.run(receive)
-    if not taking.returned():  # a tar that fails has said why by now
-        raise CommandFailed("tar ended well in the container, and sent nothing: is it one?")
+    if not taking.returned():  # a tar that fails has reported why by now
+        raise CommandFailed("tar succeeded in the container but sent nothing (is it a real tar?)")
 
 
 def _target(path: str, name: str) -> tuple[str, str]:
-    """The directory to write to, and the name the source gets there."""
+    """Return the directory to write to, and the name of the source there."""
     if os.path.isdir(path):
         return path, name
     directory, renamed = os.path.split(path.rstrip("/"))
@@ -104,8 +104,8 @@ def _own_name(path: str) -> str:
 
 
 def _send(args: argparse.Namespace, source: Place, destination: Place) -> None:
-    """Into the container. A path that ends with a slash is a directory that takes the source in. Raises OSError for a
-    source that is not there, before anything is begun."""
+    """Copy into the container. A path that ends with a slash is a directory to copy into. Raises OSError for a missing
+    source, before anything is started."""
     os.stat(source.path)
     directory, name = posixpath.split(destination.path)
     name = name or _own_name(source.path)
@@ -122,13 +122,13 @@ def _send(args: argparse.Namespace, source: Place, destination: Place) -> None:
     try:
         blocking.run(send)
     except CommandFailed:
-        packing.wait(REASON_SECONDS_MAX)  # a tar that is given half an archive fails, too
+        packing.wait(REASON_SECONDS_MAX)  # a tar that gets half an archive fails, too
         raise
     packing.returned()
 
 
 class _Beside(Generic[T]):
-    """Owns what came of work in a thread. The process may end before the thread does, as where that hangs on a disk."""
+    """Owns the result of work in a thread. The process may end before the thread does, if a disk hangs."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
@@ -144,13 +144,13 @@ class _Beside(Generic[T]):
             self._failed = error
 
     def wait(self, seconds_max: float | None = None) -> None:
-        """Wait until it has ended, or for so long. Raises what it raised."""
+        """Wait until it has ended, or for that long. Raises its error."""
         self._thread.join(seconds_max)
         if self._failed is not None:
             raise self._failed
 
     def returned(self) -> T:
-        """Wait until it has ended; its result. Raises what it raised."""
+        """Wait until it has ended and return its result. Raises its error."""
         self.wait()
         return self._returned[0]
 
@@ -162,7 +162,7 @@ async def _talk(
     read: Callable[[], bytes],
     output: Callable[[bytes], object],
 ) -> None:
-    """Have a command run in the container. Raises CommandFailed with what it had to say."""
+    """Run a command in the container. Raises CommandFailed with its error output."""
     agent = asking.agent_of(args)
     pod = await asking.pod_named(agent, place.namespace, place.pod)
     container = args.container or asking.default_container(pod)
@@ -181,4 +181,4 @@ def _keep(errors: bytearray, said: bytes) -> None:
 
 
 def _nothing(_: bytes) -> None:
-    """What is not wanted."""
+    """Discard the data."""

@@ -1,7 +1,7 @@
-"""``trikubelet delete pod NAME…`` and ``delete -f FILE``: take manifests away; the agent then ends their pods.
+"""``trikubelet delete pod NAME…`` and ``delete -f FILE``: remove manifests; the agent then ends their pods.
 
-Files are kept as hidden copies (``cli.manifest_steps``). A file that defines more than was named is left alone.
-``trikubelet wait --for=delete`` waits until the pods are gone.
+Files are kept as hidden copies (``cli.manifest_steps``). A file that also defines pods that were not named is left
+alone. ``trikubelet wait --for=delete`` waits until the pods are gone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``delete``; the exit code. Raises CommandFailed and OSError."""
+    """Run ``delete`` and return the exit code. Raises CommandFailed and OSError."""
     args = parser().parse_intermixed_args(argv)
     selects = args.all or args.selector is not None
     _refuse_other_kinds(args.names, alone=not selects)
@@ -49,7 +49,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _refuse_unclear(args: argparse.Namespace, pods: Sequence[str], *, selects: bool) -> None:
-    """Raises Misunderstood unless it is clear which pods are meant, in one of three ways."""
+    """Raises Misunderstood unless the arguments select pods in exactly one of three ways."""
     if pods and selects:
         raise Misunderstood("name cannot be provided when a selector is specified")
     if args.all and args.selector is not None:
@@ -57,13 +57,13 @@ def _refuse_unclear(args: argparse.Namespace, pods: Sequence[str], *, selects: b
     if args.all_namespaces and not selects:
         raise Misunderstood("a pod cannot be deleted by its name across all namespaces: use -n")
     if sum(map(bool, (pods, selects, args.filename))) != 1:
-        parser().error("what? give pods by name, by -l or --all, or files by -f")
+        parser().error("missing argument: give pods by name, by -l or --all, or files by -f")
     if selects and not args.names:
         raise Misunderstood("missing argument: write `trikubelet delete pods` with --all or -l")
 
 
 def _selected(args: argparse.Namespace, directory: ManifestDirectory) -> dict[str, str]:
-    """The pods that the options select, as ``names_in`` has them."""
+    """Return the selected pods, as ``names_in`` has them."""
     if faulty := directory.faulty():
         files = ", ".join(map(str, faulty))
         print(in_a_cell(f"warning: {files}: not searched for pods because of faults"), file=sys.stderr)
@@ -79,24 +79,25 @@ def _selected(args: argparse.Namespace, directory: ManifestDirectory) -> dict[st
 
 
 def _refuse_other_kinds(words: Sequence[str], *, alone: bool) -> None:
-    """Raises Misunderstood for what is meant as the name of something else. One word may be a pod's name if it stands
-    ``alone``, without a selection."""
+    """Raises Misunderstood for names of other kinds of objects. A word may be a pod's name if it is ``alone``, without
+    a selection."""
     kinds = [word.partition("/")[0] for word in words if "/" in word]
     if other := next((word for word in kinds if kind_of(word) is None), None):
-        raise Misunderstood(f'only pods can be deleted by name, and "{other}" is no kind of thing')
+        raise Misunderstood(f'only pods can be deleted by name, and "{other}" is not a kind of object')
     kinds += words[:1] if len(words) > 1 or not alone else []
     if other := next((word for word in kinds if kind_of(word) not in (None, PODS)), None):
         if other in (*KIND_NAMES["configmap"], *KIND_NAMES["secret"]):
             how = f"use `trikubelet delete -f FILE`; `trikubelet get {other}` lists the files"
             raise Misunderstood(f"only pods can be deleted by name: {how}")
         raise Misunderstood(
-            f'only pods can be deleted by name, and "{other}" is another kind of thing (a pod of that name: '
+            f'only pods can be deleted by name, and "{other}" is another kind of object (a pod of that name: '
             f"trikubelet delete pod {other} …)"
         )
 
 
 def _no_kind_either(pod: str, words: Sequence[str]) -> str:
-    """What to add of a pod that nothing defines, where it may have been meant as the kind of those named after it."""
+    """Return an addition to the error about a pod that no manifest defines, if its name was probably meant as the kind
+    of the names after it."""
     if len(words) > 1 and words[0] == pod:
-        return f', and "{pod}" is no kind of thing either: only pods can be deleted by name'
+        return f', and "{pod}" is not a kind of object either: only pods can be deleted by name'
     return ""

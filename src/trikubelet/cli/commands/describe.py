@@ -1,8 +1,8 @@
-"""``trikubelet describe KIND [NAME…]``: everything about a thing that helps to see why it is as it is.
+"""``trikubelet describe KIND [NAME…]``: everything about an object that helps to explain its state.
 
-kubectl's layout, and what only the node knows: of a pod the faults of its manifest, for then what runs is not what the
-file says, syncs of the agent that fail or take long, and why the node cannot do its work; of the node its problems.
-A name that matches nothing exactly may be the beginning of several. Names and selectors are those of ``get``.
+The layout is kubectl's. It adds data that only the node has. For a pod: faults of its manifest (then the pod still has
+the last valid version), syncs that fail or take long, and the node's problems. For the node: its problems. A name
+without an exact match may be the beginning of several. Names and selectors are those of ``get``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from trikubelet.cli.things import Wanted
 
     Described = Callable[[AgentClient, Sequence[Listed]], Awaitable[list[list[str]]]]
-    """The lines about each of the chosen."""
+    """Returns the lines about each selected object."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``describe``; the exit code. Raises CommandFailed."""
+    """Run ``describe`` and return the exit code. Raises CommandFailed."""
     args = parser().parse_intermixed_args(argv)
     blocking.run(_describe, args, read_things(args))
     return 0
@@ -56,14 +56,14 @@ async def _describe(args: argparse.Namespace, wanted: Sequence[Wanted]) -> None:
 
 
 async def _chosen(agent: AgentClient, wanted: Wanted, everything: Sequence[Listed]) -> list[Listed]:
-    """What is meant, each thing once. Raises CommandFailed for a name that is not there."""
+    """Return the selected objects, each once. Raises CommandFailed for a missing name."""
     here = [one for one in everything if wanted.fits(one)]
     chosen = [] if wanted.names else here
     for name in wanted.names:
         found = wanted.named(name, here) or [one for one in here if one.name.startswith(name)]
         if not found:
             missing = wanted.missing(name, everything)
-            # A pod that is not there may be one whose manifest cannot be read: the faults are then the answer.
+            # A missing pod may be one whose manifest cannot be read: then the faults are the answer.
             raise await asking.with_faults(agent, missing) if wanted.kind is PODS else missing
         chosen += found
     return [one for place, one in enumerate(chosen) if all(one.whole is not other.whole for other in chosen[:place])]

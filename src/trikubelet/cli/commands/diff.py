@@ -1,6 +1,6 @@
-"""``trikubelet diff -f FILE``: what ``apply`` would change in the agent's manifests. Changes nothing.
+"""``trikubelet diff -f FILE``: show the changes that ``apply`` would make in the agent's manifests. Changes nothing.
 
-The exit code is 1 where something differs and larger where that cannot be said, as with kubectl and diff.
+The exit code is 1 if something differs and larger after an error, as with kubectl and diff.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ EXIT_DIFFERENT = 1
 
 
 class DiffFailed(CommandFailed):
-    """It cannot be said what differs."""
+    """The difference cannot be determined."""
 
     exit_code = 3
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``diff``; the exit code. Raises CommandFailed, and BrokenPipeError."""
+    """Run ``diff`` and return the exit code. Raises CommandFailed, and BrokenPipeError."""
     args = parser().parse_args(argv)
     try:
         return _diff(args)

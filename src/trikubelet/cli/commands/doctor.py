@@ -1,8 +1,8 @@
-"""``trikubelet doctor``: what is wrong with this node, and how to mend it.
+"""``trikubelet doctor``: find this node's problems and their remedies.
 
-Asked of the running agent, which knows with what it was started. With an agent's flags behind ``--`` this process
-looks for itself, at what an agent would find that was started so. Where no agent answers, that is the first thing that
-is wrong, and what is looked at instead is what one would find that was started as the last one was.
+The running agent examines the node, because it knows its flags. With an agent's flags after ``--`` this process
+examines it, for an agent that would be started so. If no agent answers, that is the first problem, and the rest is
+examined for an agent with the flags of the last one.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _COLOURS: Final = {Severity.GOOD: Colour.GREEN, Severity.WARNING: Colour.YELLOW,
 
 
 class Examined(msgspec.Struct, frozen=True):
-    """What ``/doctor`` answers."""
+    """The answer of ``/doctor``."""
 
     findings: tuple[Finding, ...]
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``doctor``; the exit code, by the worst that was found. Raises CommandFailed."""
+    """Run ``doctor`` and return the exit code, by the worst finding. Raises CommandFailed."""
     arguments, flags = split_flags(argv)
     args = parser().parse_args(arguments)
     refuse_socket_beside_flags(args, flags)
@@ -67,7 +67,7 @@ def _print(finding: Finding) -> None:
 
 
 def _summary(findings: Sequence[Finding]) -> str:
-    """The last line: how many warnings and errors there are."""
+    """Return the last line: the numbers of warnings and errors."""
     counts = Counter(finding.severity for finding in findings)
     problems = [
         f"{counts[severity]} {severity}{'s' if counts[severity] > 1 else ''}"
@@ -85,19 +85,19 @@ def _found(args: argparse.Namespace, flags: Sequence[str] | None) -> Sequence[Fi
         return blocking.run(_asked, agent)
     except NoAgent:
         if args.socket:
-            raise  # whoever names it asks about no other
+            raise  # a user who names an agent wants no other
     return _without_an_agent(args, agent.socket_path)
 
 
 async def _asked(agent: AgentClient) -> Sequence[Finding]:
-    """What the agent finds."""
+    """Return the agent's findings."""
     return asking.decode(await agent.get("/doctor"), Examined).findings
 
 
 def _without_an_agent(args: argparse.Namespace, socket: str) -> Sequence[Finding]:
-    """That there is no agent, and what one like the last would find. Where that cannot start by its flags and files,
-    this is a finding too, and the rest is what one without a cluster would find on the same runtime."""
-    from trikubelet.app.last_start import last_start  # noqa: PLC0415 - who asks an agent does not wait for it
+    """Return the finding that no agent answers, and those for an agent like the last one. If that one's flags and files
+    are invalid, this is a finding too, and the rest is for an agent without a cluster on the same runtime."""
+    from trikubelet.app.last_start import last_start  # noqa: PLC0415 - clients do not need the agent's modules
 
     unable: list[Finding] = []
     if (start := last_start(asking.places_of(args).root_dir)) is not None:
@@ -111,7 +111,7 @@ def _without_an_agent(args: argparse.Namespace, socket: str) -> Sequence[Finding
 
 
 def _nobody_answers(socket: str, flags: Sequence[str], advice: str) -> Finding:
-    """All that follows it is about an agent that there is not."""
+    """Return the first finding: all others are about an agent that does not run."""
     return error(
         "agent",
         f"no agent answers at {socket}; below is what one with {shlex.join(flags)} would find",
@@ -120,17 +120,17 @@ def _nobody_answers(socket: str, flags: Sequence[str], advice: str) -> Finding:
 
 
 def _flags_instead(args: argparse.Namespace) -> Sequence[str]:
-    """The flags of an agent on the runtime that the pods there are on, where that is known."""
-    from trikubelet.app.root_dir import recorded_runtime  # noqa: PLC0415 - who asks an agent does not wait for it
+    """Return the flags of an agent on the runtime of the pods in that root directory, if it is recorded."""
+    from trikubelet.app.root_dir import recorded_runtime  # noqa: PLC0415 - clients do not need the agent's modules
 
     endpoint = ""
-    with suppress(OSError):  # the checks say so of a disk that cannot be read
+    with suppress(OSError):  # the checks report a disk that cannot be read
         endpoint = recorded_runtime(asking.places_of(args).root_dir)
     return ["--standalone", *([f"--container-runtime-endpoint={endpoint}"] if endpoint else [])]
 
 
 def _looked_at(args: argparse.Namespace, flags: Sequence[str]) -> Sequence[Finding]:
-    from trikubelet.app.doctor import examine  # noqa: PLC0415 - who asks an agent does not wait for it
+    from trikubelet.app.doctor import examine  # noqa: PLC0415 - clients do not need the agent's modules
 
     settings = asking.settings_of(flags, args.root_dir)
     ignored = [
@@ -141,12 +141,12 @@ def _looked_at(args: argparse.Namespace, flags: Sequence[str]) -> Sequence[Findi
 
 
 def _manifests(settings: Settings) -> Iterator[Finding]:
-    """What an agent would find wrong with the manifest files."""
-    from trikubelet.cli.validate import faults_of  # noqa: PLC0415 - the agent that is asked has read the manifests
+    """Yield the findings about the manifest files."""
+    from trikubelet.cli.validate import faults_of  # noqa: PLC0415 - a running agent has read the manifests
     from trikubelet.core.doctor.manifests import MANIFESTS, judge_manifests  # noqa: PLC0415
 
     path = settings.manifest_path
     if path is not None and not os.path.lexists(path):
-        yield good(MANIFESTS, f"{path} is not there, so there are no static pods")
+        yield good(MANIFESTS, f"{path} does not exist, so there are no static pods")
     elif path is not None:
         yield from judge_manifests(path, faults_of([path], settings.node_name))

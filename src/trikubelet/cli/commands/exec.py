@@ -1,4 +1,4 @@
-"""``trikubelet exec POD [-c NAME] [-it] -- COMMAND…``: a command in a container; its exit code is this command's."""
+"""``trikubelet exec POD [-c NAME] [-it] -- COMMAND…``: run a command in a container and exit with its exit code."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``exec``; the command's exit code. Raises CommandFailed."""
+    """Run ``exec`` and return the command's exit code. Raises CommandFailed."""
     arguments = list(argv)
     at = arguments.index("--") if "--" in arguments else len(arguments)
     args = parser().parse_args(arguments[:at])
     command = [*args.command, *arguments[at + 1 :]]
     if not command:
-        parser().error("what is to be run? write -- and the command")
+        parser().error("missing command: write it after --")
     return blocking.run(talk, args, "exec", command)

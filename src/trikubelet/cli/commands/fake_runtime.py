@@ -1,7 +1,7 @@
-"""``trikubelet fake-runtime``: a container runtime on a socket with as many pods as one asks for, none of which runs.
+"""``trikubelet fake-runtime``: a container runtime on a socket with any number of pods, none of which runs.
 
-For trying an agent without a runtime, and for measuring one with more pods than the machine could hold. It runs until
-it is signalled to end; see docs/fake-runtime.md.
+It is for trying an agent without a runtime, and for measuring one with more pods than the machine could hold. It runs
+until a signal ends it; see docs/fake-runtime.md.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from trikubelet.model import quantity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MESSAGE_BYTES_MAX: Final = 2**32 - 1  # as many as gRPC's length prefix can say
+MESSAGE_BYTES_MAX: Final = 2**32 - 1  # the limit of gRPC's length prefix
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``fake-runtime``; the exit code. Raises CommandFailed."""
+    """Run ``fake-runtime`` and return the exit code. Raises CommandFailed."""
     args = parser().parse_args(argv)
     if args.churn_period == 0:
         parser().error("--churn-period must be more than 0")
@@ -57,7 +57,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _close(journal: IO[str]) -> None:
-    with suppress(OSError):  # a disk that is full was reported when it was met
+    with suppress(OSError):  # a full disk was reported when the write failed
         journal.close()
 
 
@@ -77,7 +77,7 @@ async def _serve(plan: Plan, socket: str, http: tuple[str, int] | None, journal:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:
                 await nursery.start(partial(run_fake, plan, unix.listener, http=page, journal=journal))
-                # What was made stays: looking through 100,000 pods for garbage would be seen in every figure.
+                # Existing objects are never garbage: scanning 100,000 pods for it would show in every figure.
                 gc.collect()
                 gc.freeze()
                 where = f", page at http://{_where(page[0])}/" if page else ""
@@ -102,19 +102,19 @@ def _address_text(address: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-# ---- what flags say ----
+# ---- values of flags ----
 
 
 _SIZE: Final = "a whole number of bytes, with k, M, G (thousands) or Ki, Mi, Gi (of 1024) if any, such as 16Mi"
 
 
 def read_limit(said: str) -> int:
-    """The bytes of a message at most. Raises ValueError."""
+    """Return the size limit of a message, in bytes. Raises ValueError."""
     try:
         size = quantity.parse(said)
     except ValueError:
         raise ValueError(f"{said!r} is not {_SIZE}") from None
-    if size.denominator != 1:  # 1m is a thousandth, as in every quantity, and nobody means that
+    if size.denominator != 1:  # 1m is a thousandth, as in every quantity, and certainly a mistake
         raise ValueError(f"{said!r} is not {_SIZE}")
     if not 0 < size <= MESSAGE_BYTES_MAX:
         raise ValueError(f"{said!r} is not from 1 to {MESSAGE_BYTES_MAX} bytes")
@@ -122,7 +122,7 @@ def read_limit(said: str) -> int:
 
 
 def read_address(said: str) -> tuple[str, int]:
-    """Host and port. Raises ValueError."""
+    """Return host and port. Raises ValueError."""
     host, colon, port = said.rpartition(":")
     if not (colon and port.isascii() and port.isdecimal() and int(port) < 65_536):
         raise ValueError(f"{said!r} is not HOST:PORT, such as 127.0.0.1:8080 or :8080")

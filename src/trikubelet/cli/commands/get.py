@@ -1,10 +1,10 @@
 """``trikubelet get KIND [NAME…]``: tables as kubectl prints them, or the objects themselves.
 
-    arguments ─► what is meant (cli.things) ─► the agent is asked for each kind ─► what was found (cli.listing)
-                                                                                     └─► --watch: then each change
+    arguments ─► selection (cli.things) ─► a request to the agent for each kind ─► output (cli.listing)
+                                                                                └─► --watch: then each change
 
-Faulty manifests are part of the answer about pods: a person who looks for the pod they just wrote down must learn here
-why it is not there. They go to standard error, so that whatever reads the table is not disturbed.
+Faults of manifests are part of the answer about pods: a user who looks for the pod of a new manifest must learn here
+why it is missing. They go to standard error, so that programs can read the table.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from trikubelet.core.jsonpath import Path
 
 LOOK_SECONDS: Final = 1.0
-"""How often a watch of anything but pods asks again."""
+"""Time between two requests of a watch of anything but pods, in seconds."""
 
 
 def read_path(said: str) -> tuple[str, Path]:
-    """The value of ``--sort-by``: the field path as it was given, and parsed. Raises ValueError."""
+    """Return the value of ``--sort-by``: the field path as given, and parsed. Raises ValueError."""
     from trikubelet.core.jsonpath import parse_relaxed  # noqa: PLC0415 - only a path needs it
 
     return said, parse_relaxed(said)
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``get``; the exit code. Raises CommandFailed."""
+    """Run ``get`` and return the exit code. Raises CommandFailed."""
     args = parser().parse_intermixed_args(argv)
     wanted = read_things(args)
     if args.watch and len(wanted) > 1:
@@ -55,7 +55,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _style(args: argparse.Namespace, *, with_kinds: bool) -> Style:
-    """How to print. Raises Misunderstood for options that do not go together."""
+    """Return the format. Raises Misunderstood for options that exclude each other."""
     if args.show_labels and not args.output.is_table:
         raise Misunderstood(f"--show-labels option cannot be used with {args.output.form} printer")
     names = tuple(name for some in args.label_columns for name in some.split(",") if name)
@@ -64,7 +64,7 @@ def _style(args: argparse.Namespace, *, with_kinds: bool) -> Style:
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What there is of one kind: everything, the things that are meant, and an error for each name that is missing."""
+    """The objects of one kind: all of them, the selected ones, and an error for each missing name."""
 
     wanted: Wanted
     everything: Sequence[Listed]
@@ -99,7 +99,7 @@ async def _get(args: argparse.Namespace, wanted: Sequence[Wanted], listing: List
 
 
 def _answer(wanted: Wanted, everything: Sequence[Listed]) -> Answer:
-    """What is meant of everything there is. Errors about names are collected: the other things are shown first."""
+    """Return the selected objects. Errors about names are collected, so that the other objects are shown first."""
     fitting = [one for one in everything if wanted.fits(one)]
     if not wanted.names:
         return Answer(wanted, everything, fitting, ())
@@ -125,7 +125,7 @@ def _nothing(args: argparse.Namespace, answers: Sequence[Answer]) -> str:
 
 
 async def _print_problems(agent: AgentClient) -> None:
-    """Whatever may be why a pod is not there or not well, and is not in its row."""
+    """Print problems that may explain a missing or unhealthy pod and are not in its row."""
     for problem in (await asking.node(agent)).problems:
         print(in_a_cell(f"warning: {problem}"), file=sys.stderr)
     for fault in await asking.faults(agent):
@@ -134,7 +134,7 @@ async def _print_problems(agent: AgentClient) -> None:
 
 
 async def _watch(agent: AgentClient, answer: Answer, listing: Listing) -> None:
-    """Print every change of pods until interrupted, but no pod again that is as it was printed."""
+    """Print every change of pods until interrupted, but no pod that looks as it did when it was last printed."""
     known = {one.whole.metadata.uid: one.whole for one in answer.everything}
     async with asking.pod_changes(agent) as changes:
         async for change in changes:
@@ -146,8 +146,9 @@ async def _watch(agent: AgentClient, answer: Answer, listing: Listing) -> None:
 
 
 async def _look_again(agent: AgentClient, answer: Answer, listing: Listing) -> None:
-    """The same of things that the agent has no watch for: what changed as it is now, what is gone as it last was."""
-    from trikubelet.kit.every import Every  # noqa: PLC0415 - only a watch takes Trio
+    """Do the same for kinds without a watch: print each changed object as it is now, and each removed one as it last
+    was."""
+    from trikubelet.kit.every import Every  # noqa: PLC0415 - only a watch needs Trio
 
     wanted, kind = answer.wanted, answer.wanted.kind
     known = {one.identity: one for one in answer.everything}

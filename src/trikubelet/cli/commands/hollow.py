@@ -1,7 +1,7 @@
-"""``trikubelet hollow``: as many nodes of a cluster as one asks for, in one process, whose containers only pretend.
+"""``trikubelet hollow``: any number of nodes of a cluster in one process, whose containers are simulated.
 
-For trying schedulers, controllers and API servers with a cluster that is larger than the machine. It runs until it is
-signalled to end; see docs/hollow-nodes.md.
+It is for trying schedulers, controllers and API servers with a cluster that is larger than the machine. It runs until a
+signal ends it; see docs/hollow-nodes.md.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OURS: Final = ("hostname-override", "container-runtime-endpoint", "standalone", 
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``hollow``; the exit code. Raises CommandFailed."""
+    """Run ``hollow`` and return the exit code. Raises CommandFailed."""
     args, agent_flags = parser().parse_known_args(argv)
     _refuse(agent_flags)
     named = (
@@ -86,7 +86,7 @@ def _be(hollow: Hollow) -> int:
 
 
 def _start_log(settings: Settings) -> klog.LogHandler:
-    """Warnings only, unless ``-v`` says otherwise: what one agent says at its start is too much a hundredfold."""
+    """Log warnings only, unless ``-v`` is given: the start of one agent logs too much for hundreds of them."""
     klog.make_patient()
     logging_ = settings.configuration.logging
     handler = klog.LogHandler(klog.Verbosity(logging_.verbosity), logging_.format)
@@ -98,7 +98,7 @@ def _start_log(settings: Settings) -> klog.LogHandler:
 
 
 def _refuse(agent_flags: Sequence[str]) -> None:
-    """Raises CommandFailed for flags of the agent that cannot hold for many, and for what is no flag of it."""
+    """Raises CommandFailed for the agent's flags that cannot apply to many nodes, and for unknown flags."""
     flags = parse_agent_flags(agent_flags)
     if flags.faults:
         raise CommandFailed("\n".join(map(str, flags.faults)))
@@ -107,11 +107,11 @@ def _refuse(agent_flags: Sequence[str]) -> None:
         if name in OURS:
             raise CommandFailed(f"--{name} is not for hollow nodes, which have their own")
         if name == "root-dir":  # written so that argparse has not taken it
-            raise CommandFailed("--root-dir is not the agent's here but that of all nodes: write it as --root-dir=DIR")
+            raise CommandFailed("--root-dir is here the parent directory of all nodes: write it as --root-dir=DIR")
 
 
 def read_bytes(said: str) -> int:
-    """An amount of memory. Raises ValueError."""
+    """Return an amount of memory. Raises ValueError."""
     size = whole(said)
     if size <= 0:
         raise ValueError(f"{said!r} is not more than 0 bytes")

@@ -1,4 +1,5 @@
-"""``trikubelet kubeconfig [FILE]``: how kubectl asks this node, printed, or written where nobody else can read it."""
+"""``trikubelet kubeconfig [FILE]``: a kubeconfig for this node, printed, or written to a file that only its owner can
+read."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``kubeconfig``; always 0. Raises CommandFailed, and OSError for a file that cannot be written."""
+    """Run ``kubeconfig``. Always returns 0. Raises CommandFailed, and OSError for a file that cannot be written."""
     args = parser().parse_args(argv)
     if args.file is not None and args.file.exists():
-        raise CommandFailed(f"{args.file} is there already: name another file, or remove it")
+        raise CommandFailed(f"{args.file} exists already: name another file, or remove it")
     content = blocking.run(asking.kubeconfig, asking.agent_of(args))
     if args.file is None:
         print(content.decode(), end="")

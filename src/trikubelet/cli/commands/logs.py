@@ -1,11 +1,11 @@
-"""``trikubelet logs POD [CONTAINER]``: what a container wrote, as it wrote it; or what several did.
+"""``trikubelet logs POD [CONTAINER]``: the log of a container, or those of several.
 
     POD [CONTAINER]         ─► one log
     POD --all-containers    ─► those of the pod's containers  ┐ one after another; with -f side by side, at most
     -l app=web              ─► those of the pods selected     ┘ --max-log-requests of them
 
-Of several containers that are followed, lines come as they are written and are never torn; ``--prefix`` puts the pod
-and the container before each.
+When several containers are followed, lines appear as they are written and are never torn; ``--prefix`` puts the pod and
+the container before each.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 SELECTED_TAIL: Final = 10
-"""The last lines of each pod that a selector selects by default, as with kubectl."""
+"""The default number of lines for each selected pod, as with kubectl."""
 
 
 def read_tail(said: str) -> int:
-    """How many lines, -1 for all. Raises ValueError."""
+    """Return a number of lines, -1 for all. Raises ValueError."""
     if said == "-1":
         return -1
     if not (said.isascii() and said.isdecimal() and len(said) <= len(str(COUNT_MAX))):
@@ -46,36 +46,36 @@ def read_tail(said: str) -> int:
 
 
 def read_since(said: str) -> int:
-    """How many seconds, at least one. Raises ValueError."""
+    """Return a number of seconds, at least one. Raises ValueError."""
     seconds = parse_duration(said)
     if seconds <= 0:
-        raise ValueError("must be longer than nothing")
+        raise ValueError("must be more than 0")
     return max(1, round(seconds))
 
 
 def read_time(said: str) -> str:
-    """A time as it was written. Raises ValueError for what is none."""
+    """Return a time as it was written. Raises ValueError if it is invalid."""
     parse_rfc3339(said)
     return said
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``logs``; the exit code. Raises CommandFailed."""
+    """Run ``logs`` and return the exit code. Raises CommandFailed."""
     args = parser().parse_intermixed_args(argv)
     if args.container and args.option and args.container != args.option:
-        parser().error("two containers: give one, as CONTAINER or with -c")
+        parser().error("two containers given: give one, as CONTAINER or with -c")
     if args.all_containers and (args.container or args.option):
-        parser().error("--all-containers and a container: give one of them")
+        parser().error("--all-containers and a container exclude each other")
     if bool(args.pod) is (args.selector is not None):
         parser().error("only a selector (-l) or a POD name is allowed" if args.pod else "expected POD or -l SELECTOR")
     if args.since and args.since_time:
-        parser().error("--since and --since-time: give one of them")
+        parser().error("flags --since and --since-time exclude each other")
     run_it = interruptible.run if args.follow else blocking.run
     return run_it(_logs, args, _query(args))
 
 
 def _query(args: argparse.Namespace) -> dict[str, str]:
-    """The query for the agent."""
+    """Return the query for the agent."""
     query = {name: "true" for name in ("follow", "previous", "timestamps") if getattr(args, name)}
     tail = args.tail if args.tail is not None else -1 if args.selector is None else SELECTED_TAIL
     if tail >= 0:
@@ -108,13 +108,13 @@ async def _logs(args: argparse.Namespace, query: dict[str, str]) -> int:
         await _print(agent, args, query, f"{args.namespace}/{name}/{container}")
     except AgentObjects as error:
         if error.status == HTTPStatus.NOT_FOUND:
-            await asking.pod_named(agent, args.namespace, name)  # whose error says what there is instead
+            await asking.pod_named(agent, args.namespace, name)  # whose error names the nearest pods
         raise
     return 0
 
 
 def _places(args: argparse.Namespace, pod: Pod) -> list[str]:
-    """Where the logs are that are meant of a pod: ``NAMESPACE/POD/CONTAINER``."""
+    """Return the places of a pod's requested logs: ``NAMESPACE/POD/CONTAINER``."""
     if args.all_containers:
         containers = [container.name for container in with_ephemeral(pod)]
     else:
@@ -123,8 +123,8 @@ def _places(args: argparse.Namespace, pod: Pod) -> list[str]:
 
 
 async def _several(agent: AgentClient, args: argparse.Namespace, query: dict[str, str], places: Sequence[str]) -> int:
-    """Print several logs, side by side where they are followed; the exit code. A container that has none is reported,
-    and costs the exit code. Raises CommandFailed for too many to follow."""
+    """Print several logs, concurrently if they are followed, and return the exit code. A container without a log is
+    reported, and makes the exit code 1. Raises CommandFailed for too many to follow."""
     if args.follow and len(places) > args.max_log_requests:
         raise CommandFailed(
             f"you are attempting to follow {len(places)} log streams, but maximum allowed concurrency is"
@@ -141,7 +141,7 @@ async def _several(agent: AgentClient, args: argparse.Namespace, query: dict[str
             print(f"error: {in_lines(str(error))}", file=sys.stderr)
 
     if args.follow:
-        import trio  # noqa: PLC0415 - only who follows several at once needs it
+        import trio  # noqa: PLC0415 - needed only to follow several at once
 
         async with trio.open_nursery() as nursery:
             for place in places:
@@ -155,7 +155,7 @@ async def _several(agent: AgentClient, args: argparse.Namespace, query: dict[str
 async def _print(
     agent: AgentClient, args: argparse.Namespace, query: dict[str, str], place: str, *, by_line: bool = False
 ) -> None:
-    """One container's log. ``by_line``: others may write in between, so only whole lines are written."""
+    """Print one container's log. ``by_line``: only whole lines, because others are written in between."""
     by_line = by_line or args.prefix
     before = f"[pod/{place.split('/', 1)[1]}] ".encode() if args.prefix else b""
     lines = WholeLines(before)

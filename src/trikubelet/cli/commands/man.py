@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``man``; always 0."""
+    """Run ``man``. Always returns 0."""
     parser().parse_args(argv)
     print("\n".join(page()))
     return 0

@@ -1,6 +1,6 @@
-"""``trikubelet port-forward POD [LOCAL:]PORT…``: connections to local ports end at ports of a pod.
+"""``trikubelet port-forward POD [LOCAL:]PORT…``: forward connections to local ports to ports of a pod.
 
-Each connection has a conversation of its own with the agent, so one that does not read holds up no other.
+Each connection has its own stream to the agent, so a slow reader delays no other.
 """
 
 from __future__ import annotations
@@ -35,25 +35,26 @@ _PORT_MAX: Final = 65_535
 _BYTES: Final = 32 * 1024
 _ERROR_ID, _DATA_ID = 1, 3
 CONNECTIONS_MAX: Final = 32
-"""At a time; the agent's socket takes twice as many. Others wait for their turn, which is printed."""
+"""Connections at a time; the agent's socket accepts twice as many. Others wait, and that is printed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What one argument asks for. ``local``: 0 for any free port, None for the pod's; ``port``: a number, or the name
-    that a container of the pod gives one."""
+    """One argument. ``local``: 0 for any free port, None for the pod's; ``port``: a number, or the name of a
+    container's port."""
 
     local: int | None
     port: int | str
 
     def of(self, pod: Pod) -> tuple[int, int]:
-        """The local port, 0 for any, and the pod's. Raises CommandFailed for a name that the pod does not have."""
+        """Return the local port, 0 for any, and the pod's. Raises CommandFailed for a name that the pod does not
+        have."""
         port = self.port if isinstance(self.port, int) else _named(pod, self.port)
         return port if self.local is None else self.local, port
 
 
 def read_ports(said: str) -> Ports:
-    """What an argument says. Raises ValueError."""
+    """Return the parsed argument. Raises ValueError."""
     found = _PORTS.fullmatch(said)
     if found is not None:
         local = None if found[1] is None else int(found[1] or 0)
@@ -64,7 +65,7 @@ def read_ports(said: str) -> Ports:
 
 
 def _named(pod: Pod, name: str) -> int:
-    """The number of a port that a container of the pod names. Raises CommandFailed."""
+    """Return the number of a container's named port. Raises CommandFailed."""
     named = {port.name: port.container_port for one in all_containers(pod) for port in one.ports if port.name}
     if name not in named:
         known = f"it has {', '.join(sorted(named))}" if named else "none of its ports has a name: give a number"
@@ -73,7 +74,7 @@ def _named(pod: Pod, name: str) -> int:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``port-forward``; the exit code. Raises CommandFailed."""
+    """Run ``port-forward`` and return the exit code. Raises CommandFailed."""
     args = parser().parse_args(argv)
     interruptible.run(_forward, args)
     return 0
@@ -94,8 +95,8 @@ async def _forward(args: argparse.Namespace) -> None:
 
 
 async def _running_pod(agent: AgentClient, namespace: str, name: str) -> Pod:
-    """The pod of that name. Raises CommandFailed with kubectl's text for one that does not run: it would otherwise only
-    be noticed at the first connection."""
+    """Return the pod of that name. Raises CommandFailed with kubectl's text if it does not run: otherwise the first
+    connection would be the first to fail."""
     pod = await asking.pod_named(agent, namespace, name)
     phase = (pod.status.phase if pod.status else "") or "Pending"
     if phase != "Running":
@@ -110,12 +111,12 @@ async def _listen(address: str, local: int, port: int, pod: Pod) -> list[trio.So
     except OSError as error:
         hint = f" ({_another(local, port, pod)})" if error.errno == errno.EADDRINUSE else ""
         raise CommandFailed(f"{address} port {local}: {error.strerror or error}{hint}") from error
-    except UnicodeError as error:  # what can be no name, which nobody is asked about
+    except UnicodeError as error:  # an invalid name, for which no resolver is queried
         raise CommandFailed(f"{address} port {local}: {error}") from error
 
 
 def _another(local: int, port: int, pod: Pod) -> str:
-    """What to do about a local port that is taken. On the network of the machine it may be the pod that has it."""
+    """Return advice about a local port that is in use. If the pod has the host's network, it may be the pod's own."""
     status = pod.status
     is_ours = status is not None and bool(status.pod_ip) and status.pod_ip == status.host_ip
     free = f"write :{port} for any free local port, or LOCAL:{port}"
@@ -127,8 +128,8 @@ def _another(local: int, port: int, pod: Pod) -> str:
 async def _attend(
     agent: AgentClient, pod: Pod, port: int, turns: trio.CapacityLimiter, client: trio.SocketStream
 ) -> None:
-    """One connection. What goes wrong with it is printed and costs no other."""
-    if not (turns.available_tokens or turns.statistics().tasks_waiting):  # once, until somebody has come in again
+    """Serve one connection. Its errors are printed and do not affect the others."""
+    if not (turns.available_tokens or turns.statistics().tasks_waiting):  # once, until a connection was accepted again
         said = f"{turns.total_tokens:g} connections are open; others wait until one of them ends"
         print(f"port {port}: {said}", file=sys.stderr, flush=True)
     meta = pod.metadata
@@ -139,14 +140,14 @@ async def _attend(
                 async with agent.upgraded(path, [("port", str(port))], PORT_FORWARD) as stream:
                     await _Forwarding(client, stream).run(port)
             except AgentObjects:
-                await _running_pod(agent, meta.namespace, meta.name)  # one that has ended since is the reason
+                await _running_pod(agent, meta.namespace, meta.name)  # a pod that has ended since is the reason
                 raise
         except CommandFailed as error:
             print(f"error: port {port}: {in_lines(str(error))}", file=sys.stderr, flush=True)
 
 
 class _Forwarding:
-    """Owns one connection's two streams: its bytes, and what the runtime has against them."""
+    """Owns one connection's two streams: its bytes, and the runtime's errors."""
 
     def __init__(self, client: trio.SocketStream, stream: Stream) -> None:
         self._client = client
@@ -166,7 +167,7 @@ class _Forwarding:
                 await self._outwards()
                 nursery.cancel_scope.cancel()
         except* (trio.BrokenResourceError, ConnectionError, spdy.NotSpdy):
-            pass  # either side has gone, and whoever is left sees it
+            pass  # either side has gone, and the other half sees it
         if self._error:
             raise CommandFailed(self._error.decode(errors="replace").strip())
 

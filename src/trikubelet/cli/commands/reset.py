@@ -1,13 +1,13 @@
-"""``trikubelet reset``: end every pod of a node that is given up, and take down what was kept for them.
+"""``trikubelet reset``: end every pod of a node that is taken out of service, and remove their leftovers.
 
-It is the agent once more (``app/compose.py``), in the root directory where the other verbs find the agent, on the
-recorded runtime, and no pod is desired. So pods end as orphans do: with their grace, then their volumes, directories,
-cgroups and logs. It sees every pod on the runtime. So it claims the runtime as an agent does, and refuses where another
-agent or a kubelet uses it. Pods that the root directory does not know end too, and are named before; with
-``--keep-unknown-pods``, as in a purge of the package, they are left alone. On the embedded runtime the pods have
-ended with their agent: what is remembered of them goes. Purging the package calls it, when files and flags are gone
-already: which runtime it was stands in the root directory. So it does not wait long for a runtime that is silent, and
-not at all where no pod is known.
+It runs the agent (``app/compose.py``) in the root directory that the other verbs find, on the recorded runtime, without
+desired pods. So pods end like orphans: within their grace period, then their volumes, directories, cgroups and logs are
+removed. It sees every pod on the runtime. So it claims the runtime as an agent does, and fails if another agent or a
+kubelet uses it. Pods that the root directory does not know end too, and are named before; with ``--keep-unknown-pods``,
+as in a purge of the package, they are left alone. On the embedded runtime the pods have ended with their agent, so only
+their records are removed. Purging the package calls it, when files and flags are gone already, so the root directory
+has a record of the runtime. It does not wait long for a runtime that does not answer, and not at all if no pod is
+known.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS: Final = 0.2
 ANSWER_SECONDS_MAX: Final = 20.0
-"""Until the runtime has listed its pods."""
+"""Seconds until the runtime must have listed its pods."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``reset``; the exit code. Raises CommandFailed and OSError."""
+    """Run ``reset`` and return the exit code. Raises CommandFailed and OSError."""
     arguments, behind = split_flags(argv)
     args = parser().parse_args(arguments)
     flags = behind or ()
@@ -75,8 +75,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _root_dir(args: argparse.Namespace, settings: Settings) -> Path:
-    """Return the root directory of the agent: of one with these settings, or, where those do not say it, the one that
-    the other verbs find. Raises StartFailed and CommandFailed."""
+    """Return the root directory: that of the given settings, or else the one that the other verbs find. Raises
+    StartFailed and CommandFailed."""
     if "--root-dir" in settings.flags:
         return settings.root_dir
     if named := settings.configuration.container_runtime_endpoint:
@@ -89,7 +89,7 @@ def _root_dir(args: argparse.Namespace, settings: Settings) -> Path:
 def _no_agent_in(root: Path) -> Iterator[None]:
     """Keep agents out of the root directory. Raises CommandFailed while one runs there, StartFailed and OSError."""
     if not (recorded_runtime(root) or os.path.exists(root / LOCK_NAME)):
-        yield  # no agent has been there, so nothing is locked: that would make the directory
+        yield  # no agent has run there: taking the lock would create the directory
         return
     lock = RootLock(root)
     try:
@@ -106,8 +106,8 @@ def _no_agent_in(root: Path) -> Iterator[None]:
 
 
 def _reset(root: Path, flags: Sequence[str], seconds_max: float, *, keeps_unknown: bool) -> str:
-    """End the pods of a root directory without an agent; what to print. Raises CommandFailed, StartFailed and
-    OSError."""
+    """End the pods of a root directory without an agent, and return the text to print. Raises CommandFailed,
+    StartFailed and OSError."""
     endpoint = recorded_runtime(root)
     if not endpoint or endpoint == FAKE:
         where = f"those on {endpoint} end with their agent" if endpoint else f"none was kept in {root}"
@@ -121,7 +121,7 @@ def _reset(root: Path, flags: Sequence[str], seconds_max: float, *, keeps_unknow
                 ours = [f"--root-dir={root}", f"--container-runtime-endpoint={endpoint}"]
                 settings = _of_nothing(asking.settings_of([*flags, *ours]), nothing, keeps_unknown=keeps_unknown)
                 if left := trio.run(_end_all, settings, seconds_max):
-                    raise CommandFailed(f"not all of it is gone {left}")
+                    raise CommandFailed(f"some leftovers remain {left}")
             _forget(root)
     except RuntimeInUse as used:
         raise CommandFailed(
@@ -132,8 +132,8 @@ def _reset(root: Path, flags: Sequence[str], seconds_max: float, *, keeps_unknow
 
 
 def _no_pod_can_be_left(root: Path, endpoint: str) -> str:
-    """Why there is nothing to do, though the runtime cannot be asked: no process listens there, and the root directory
-    knows no pod. Empty where that does not hold. Raises OSError."""
+    """Return why there is nothing to do although the runtime does not answer: no process listens there, and the root
+    directory knows no pod. Empty otherwise. Raises OSError."""
     problem = why_silent(endpoint)
     if not isinstance(problem, FileNotFoundError | NotADirectoryError | ConnectionRefusedError):
         return ""
@@ -144,13 +144,13 @@ def _no_pod_can_be_left(root: Path, endpoint: str) -> str:
 
 
 def _forget(root: Path) -> None:
-    """This node is given up: an agent that starts there may have any runtime. Call this under the lock."""
+    """Forget the recorded runtime, so that the next agent may use any. Call this under the lock."""
     (root / RUNTIME_RECORD).unlink()
     (root / START_RECORD).unlink(missing_ok=True)
 
 
 def _of_nothing(settings: Settings, nothing: str, *, keeps_unknown: bool) -> Settings:
-    """Those of the agent inside, to which the directory ``nothing`` is all its manifests."""
+    """Return the settings of the agent inside, whose manifests are in the empty directory ``nothing``."""
     return replace(
         settings,
         standalone=True,
@@ -163,8 +163,8 @@ def _of_nothing(settings: Settings, nothing: str, *, keeps_unknown: bool) -> Set
 
 
 async def _end_all(settings: Settings, seconds_max: float) -> str:
-    """Be the agent until there is no pod. Return what is left when the time is over, and after how long, as text; empty
-    for nothing. Raises StartFailed."""
+    """Run the agent until there is no pod. Return the leftovers after a timeout, as text; empty for none. Raises
+    StartFailed."""
     if settings.ends_unknown_pods and not settings.runtime.inside:
         seconds = min(seconds_max, ANSWER_SECONDS_MAX)
         if not await _name_unknown(settings, seconds):
@@ -180,7 +180,7 @@ async def _end_all(settings: Settings, seconds_max: float) -> str:
                     answering.deadline = math.inf
                 if not left and not is_collected:
                     is_collected = True
-                    agent.node.garbage.collect()  # the logs, which may lie there for a minute otherwise
+                    agent.node.garbage.collect()  # the logs, which are otherwise kept for up to a minute
                 if not left and agent.node.garbage.is_busy:
                     left = f"logs in {settings.pod_logs_dir}"
                 if not left:
@@ -192,8 +192,8 @@ async def _end_all(settings: Settings, seconds_max: float) -> str:
 
 
 async def _name_unknown(settings: Settings, seconds_max: float) -> bool:
-    """Print which pods end, too, although the root directory does not know them. False if the runtime did not answer in
-    time."""
+    """Print the pods that will end although the root directory does not know them. Return false if the runtime did not
+    answer in time."""
     with trio.move_on_after(seconds_max):
         async for _ in Every(LOOK_SECONDS):
             with suppress(OSError, RuntimeCallError):  # it may be starting
@@ -210,11 +210,11 @@ def _silent(settings: Settings) -> str:
 
 
 def _left(agent: Agent, settings: Settings) -> str:
-    """Return as text the leftovers of pods that end, as far as they are known, and why no more is known. Until the
-    runtime has listed its pods once it is unknown if it has any: an agent starts without its answer, too."""
+    """Return the known leftovers of ending pods as text, and why no more are known. Until the runtime has listed its
+    pods it is unknown if it has any, because an agent starts without its answer, too."""
     pods, node = settings.root_dir / "pods", agent.node
     ours = filter(node.workers.known.__contains__, node.pleg.uids())
-    # An agent that ends unknown pods has forgotten that list; another one leaves their directories alone, too.
+    # An agent that ends unknown pods has dropped that list; another one leaves their directories alone, too.
     foreign = frozenset[str]() if settings.ends_unknown_pods else read_uids(settings.root_dir / UNKNOWN_PODS)
     uids = {*ours, *((set(os.listdir(pods)) if pods.is_dir() else set()) - foreign)}
     left = [f"pods {', '.join(sorted(uids))}"] if uids else []

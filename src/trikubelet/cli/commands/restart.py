@@ -3,9 +3,9 @@
 Each is stopped as always, with its preStop hook and within its grace period, and the restart is counted. A container
 with the restart policy Never would not be started again, and is left alone.
 
-    request ─► the agent returns the ids of the runs to be stopped ─► without --wait that is all
-                 └ --wait: look at the pod ─► another run of each container is ready ─► "restarted"
-                                            └ the pod has ended ─► an error
+    request ─► the agent returns the ids of the runs to be stopped ─► without --wait the command ends here
+                 └ --wait: read the pod ─► another run of each container is ready ─► "restarted"
+                                         └ the pod has ended ─► an error
 
 A container is ready by its readiness probe. Without one it is ready when it runs and its startup probe, if it has one,
 has succeeded.
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from trikubelet.model.k8s import ContainerStatus, Pod
 
     Restarting = dict[tuple[str, str], str]
-    """The id of the run that is to be stopped, by the names of pod and container."""
+    """The id of the run that will be stopped, by the names of pod and container."""
 
 WAIT_SECONDS: Final = 120.0
-"""How long ``--wait`` waits by default: the usual grace period of 30 s, twice, and as long again for probes."""
+"""The default of ``--timeout``, in seconds: twice the usual grace period of 30 s, and as long again for probes."""
 LOOK_SECONDS: Final = 0.5
-"""Between two looks at the pods."""
+"""Time between two reads of the pods, in seconds."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``restart``; the exit code. Raises CommandFailed."""
+    """Run ``restart`` and return the exit code. Raises CommandFailed."""
     args = parser().parse_intermixed_args(argv)
     args.names = asking.pod_names(args.names)
     if not args.names:
-        parser().error("which pods? give names")
+        parser().error("missing argument: names of pods")
     if args.timeout is not None and not args.wait:
         parser().error("--timeout limits --wait: add --wait, or leave it out")
     blocking.run(_restart, args)
@@ -53,7 +53,7 @@ async def _restart(args: argparse.Namespace) -> None:
     agent = asking.agent_of(args)
     left: Restarting = {}
     for name in args.names:
-        await asking.pod_named(agent, args.namespace, name)  # whose error says what there is instead
+        await asking.pod_named(agent, args.namespace, name)  # whose error names the nearest pods
         for container, run_id in (await asking.restart(agent, args.namespace, name, args.container)).items():
             left[name, container] = run_id
             print(f"pod/{name} container {container} is being restarted", flush=True)
@@ -62,8 +62,8 @@ async def _restart(args: argparse.Namespace) -> None:
 
 
 async def _wait(agent: AgentClient, args: argparse.Namespace, left: Restarting) -> None:
-    """Return when every container has a new run that is ready. Raises CommandFailed when the time is over, and for a
-    pod that ends instead."""
+    """Return when every container has a new run that is ready. Raises CommandFailed after the timeout, and for a pod
+    that ends instead."""
     pods: dict[str, Pod] = {}
     async for _ in Looks(LOOK_SECONDS, WAIT_SECONDS if args.timeout is None else args.timeout):
         known = await asking.pods(agent)
@@ -83,7 +83,7 @@ async def _wait(agent: AgentClient, args: argparse.Namespace, left: Restarting) 
 
 
 def _done(left: Restarting, pods: dict[str, Pod]) -> Iterable[tuple[str, str]]:
-    """The containers whose new run is ready. Raises CommandFailed for one that will not have one."""
+    """Yield the containers whose new run is ready. Raises CommandFailed for one that will not have one."""
     done = []
     for (name, container), stopped in left.items():
         if (pod := pods.get(name)) is None:
@@ -111,5 +111,5 @@ def _why_late(pod: Pod | None, container: str, stopped: str) -> str:
 
 
 def _run_id(status: ContainerStatus) -> str:
-    """The runtime's id. The API has it behind the runtime's name: containerd://0123."""
+    """Return the runtime's id, which the API has after the runtime's name: containerd://0123."""
     return status.container_id.rpartition("://")[2]

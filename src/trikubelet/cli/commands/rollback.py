@@ -1,7 +1,7 @@
-"""``trikubelet rollback POD``: bring back the version of a manifest before the last ``apply``, ``delete`` or rollback.
+"""``trikubelet rollback POD``: restore the version of a manifest before the last ``apply``, ``delete`` or rollback.
 
-The kept file is renamed into place and the present one is kept, so nothing is lost and a second rollback returns. What
-``apply`` refuses is refused here, too: other pods of the file must not go with it.
+The kept file is renamed into place and the present one is kept, so nothing is lost and a second rollback returns. It
+rejects the same as ``apply``: other pods of the file must not be removed with it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``rollback``; the exit code. Raises CommandFailed and OSError."""
+    """Run ``rollback`` and return the exit code. Raises CommandFailed and OSError."""
     args = parser().parse_args(argv)
     pod = asking.bare_name(args.pod)
     place, node = manifests.directory(args)

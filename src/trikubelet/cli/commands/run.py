@@ -1,7 +1,8 @@
-"""``trikubelet run FILE``: one pod from its manifest to its end, without an agent that runs; ends as the pod does.
+"""``trikubelet run FILE``: run one pod from its manifest to its end without a running agent, and exit like the pod.
 
-What its containers write is printed, what is in its way is reported on standard error, and a pod that cannot start is
-given up. Ctrl-C, SIGTERM and ``--timeout`` stop it with its grace, a second signal kills it. Nothing of it stays.
+The output of its containers is printed, obstacles are reported on standard error, and a pod that cannot start ends with
+an error. Ctrl-C, SIGTERM and ``--timeout`` stop it within its grace period, a second signal kills it. All of it is
+removed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``run``; the pod's exit code. Raises CommandFailed and OSError."""
+    """Run ``run`` and return the pod's exit code. Raises CommandFailed and OSError."""
     args = parser().parse_args(argv)
     _start_log(args.verbosity)
     root = Path(tempfile.mkdtemp(prefix="trikubelet-run-"))
@@ -60,7 +61,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _remove(root: Path, *, has_ended: bool) -> None:
-    """Remove the directory of an agent that is gone, unless its pod may still run with the volumes that are there.
+    """Remove the directory of an agent that has ended, unless its pod may still run with the volumes there.
     ``has_ended``: it does not."""
     pods = root / "pods"
     with suppress(OSError, StillMounted):
@@ -76,21 +77,21 @@ def _start_log(verbosity: int) -> None:
 
 
 def _shot(args: argparse.Namespace, settings: Settings) -> Shot:
-    """The pod, with its manifest where the agent inside will find it. Raises CommandFailed."""
+    """Return the pod, with its manifest where the agent inside will find it. Raises CommandFailed."""
     found = given_manifests([args.file], settings.node_name, recursive=False)
     if len(found) != 1 or len(found[0].loaded.pods) != 1:
         count = sum(len(one.loaded.pods) for one in found)
-        raise CommandFailed(f"{args.file}: there are {count} pods in it: give a file with one")
+        raise CommandFailed(f"{args.file}: it has {count} pods (give a file with one)")
     manifest = settings.root_dir / "manifests" / "pod.yaml"
     manifest.parent.mkdir()
     manifest.write_bytes(found[0].text)
-    again = load(str(manifest), settings.node_name)  # a pod's identity hangs on where its manifest lies
+    again = load(str(manifest), settings.node_name)  # a pod's identity depends on the place of its manifest
     assert not isinstance(again, Fault)
     return Shot(settings, manifest, again.pods[0].metadata.uid, args.timeout)
 
 
 def _refuse_beside_others(endpoint: str) -> None:
-    """Raises CommandFailed when somebody would take the pod for an orphan, and OSError."""
+    """Raises CommandFailed if another agent would treat the pod as an orphan, and OSError."""
     others = [f"process {process} is an agent" for process in agents_on(endpoint)]
     others += [f"process {process} is a kubelet" for process in kubelets_on(endpoint)]
     if others:
@@ -101,7 +102,8 @@ def _refuse_beside_others(endpoint: str) -> None:
 
 
 async def _refuse_without_a_runtime(endpoint: str) -> None:
-    """An agent waits for its runtime; somebody who waits for one pod rather hears at once. Raises CommandFailed."""
+    """Raises CommandFailed if the runtime does not answer: an agent would wait for it, but a user who runs one pod
+    needs the error at once."""
     try:
         path = socket_path(endpoint)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""``trikubelet top pods|node``: what is used of processors and memory; without a kind, a page on the whole screen."""
+"""``trikubelet top pods|node``: the CPU and memory in use; without a kind, a live view on the whole screen."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from trikubelet.model.summary import Summary
 
 OF_TABLES: Final = ("containers", "sort_by", "all_namespaces", "no_headers", "namespace")
-"""What is said of a table, and of no page."""
+"""Options for a table only."""
 RATE_SECONDS: Final = 2.0
-"""Between two looks: what is used of processors is the difference, and after a start there was only one."""
+"""Seconds between two measurements: CPU use is a difference, and after a start there was only one."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``top``; the exit code. Raises CommandFailed."""
+    """Run ``top`` and return the exit code. Raises CommandFailed."""
     args = parser().parse_intermixed_args(argv)
     if args.kind is None:
         if given := [name for name in OF_TABLES if getattr(args, name) != parser().get_default(name)]:
@@ -64,7 +64,7 @@ async def _top(args: argparse.Namespace) -> None:
     here = [pod for pod in summary.pods if args.all_namespaces or pod.pod_ref.namespace == args.namespace]
     for name in names:
         if all(pod.pod_ref.name != name for pod in here):
-            raise CommandFailed(f'pods "{name}" not found, or nothing of it runs')
+            raise CommandFailed(f'pods "{name}" not found, or it has no running containers')
     chosen = [pod for pod in here if not names or pod.pod_ref.name in names]
     chosen.sort(key=lambda pod: (pod.pod_ref.namespace, pod.pod_ref.name))
     if args.sort_by == "cpu":

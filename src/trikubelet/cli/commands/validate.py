@@ -1,4 +1,4 @@
-"""``trikubelet validate FILE…``: every fault of manifests, before an agent has to find them. Needs no agent."""
+"""``trikubelet validate FILE…``: every fault of manifests, before an agent finds them. Needs no agent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``validate``: 0 without a fault, 1 with one. Problems come last, where they are seen."""
+    """Run ``validate``: 0 without a fault, 1 with one. Problems come last, where they are seen."""
     args = parser().parse_args(argv)
     found = validate_files(args.files, args.hostname_override, embedded=args.runtime == "embedded")
     for line in [*([] if args.quiet else found.valid), *found.problems]:

@@ -1,6 +1,6 @@
-"""``trikubelet version``, which is also ``trikubelet --version``; and ``kubelet --version``, by a link of that name.
+"""``trikubelet version``, also ``trikubelet --version``; and ``kubelet --version``, by a link of that name.
 
-kubeadm asks the kubelet of its machine for its version and reads upstream's line, which names a release of Kubernetes.
+kubeadm runs the machine's kubelet for its version and reads upstream's line, which has a release of Kubernetes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Print it. Always 0."""
+    """Print it. Always returns 0."""
     if argv:
         from trikubelet.cli.words.version import parser  # noqa: PLC0415 - argparse takes longer to load than the rest
 
@@ -47,7 +47,7 @@ def _versions() -> dict[str, str]:
 
 
 def _reported() -> str:
-    """The version that an agent reports before it knows its API server's. Raises CommandFailed."""
+    """Return the version that an agent reports before it knows its API server's. Raises CommandFailed."""
     # Only kubelet's line and the object have it, and it takes the records of the API to load.
     from trikubelet.app.release import chosen_release, reported_version  # noqa: PLC0415
     from trikubelet.model.errors import StartFailed  # noqa: PLC0415

@@ -1,12 +1,12 @@
-"""``trikubelet wait POD… --for=WHAT``: until every one of the pods is so, or the time is over.
+"""``trikubelet wait POD… --for=WHAT``: wait until all of the pods meet a condition, or the timeout expires.
 
     condition=Ready          a condition that is True; condition=Ready=False for another value
     phase=Succeeded          the pod's phase
-    jsonpath={.a.b}=VALUE    what a template says of the pod
-    create                   the pod is there
-    delete                   the pod is gone, or another life of that name is there
+    jsonpath={.a.b}=VALUE    a template's result for the pod
+    create                   the pod exists
+    delete                   the pod is gone, or another instance of that name exists
 
-A pod that is not there yet is waited for, because its manifest may just have been written.
+A pod that does not exist yet is waited for, because its manifest may be new.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 
 CREATE, DELETE = "create", "delete"
 LOOK_SECONDS = 0.5
-"""Between two looks at the pods. A watch would say no sooner, and not whether a pod went before it began."""
+"""Seconds between two reads of the pods. A watch would be no faster, and would not show whether a pod ended before it
+began."""
 
 
 def read_goal(said: str) -> Goal | None:
-    """What a pod must be; None for one that must be gone. Raises ValueError."""
+    """Return the condition of a pod; None for one that must be gone. Raises ValueError."""
     kind, _, rest = said.partition("=")
     if said == DELETE:
         return None
@@ -56,12 +57,12 @@ def read_goal(said: str) -> Goal | None:
 
 
 def is_there(_: Pod) -> bool:
-    """True: a pod that is looked at is there."""
+    """True: a pod that is checked exists."""
     return True
 
 
 def _said(template: Sequence[Part], pod: Pod) -> str | None:
-    """What it says of a pod; None while a list is too short for it, as that of a pod's statuses is at first."""
+    """Return the template's result; None while a list is too short for it, like that of a pod's statuses at first."""
     try:
         return render(template, msgspec.to_builtins(pod))
     except OutOfBounds:
@@ -74,13 +75,13 @@ def _condition(pod: Pod, type_: str) -> str:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out ``wait``; the exit code. Raises CommandFailed."""
+    """Run ``wait`` and return the exit code. Raises CommandFailed."""
     args = parser().parse_intermixed_args(argv)
     args.names = asking.pod_names(args.names)
     if not args.names and args.selector is None and not args.all:
-        parser().error("which pods? give names, -l or --all")
+        parser().error("missing argument: give names, -l or --all")
     if args.names and args.all:
-        parser().error("names and --all: give one of them")
+        parser().error("names and --all exclude each other")
     blocking.run(_wait, args)
     return 0
 
@@ -102,8 +103,8 @@ async def _wait(args: argparse.Namespace) -> None:
 
 
 async def _first(agent: AgentClient, args: argparse.Namespace) -> list[Pod]:
-    """The pods that are meant at the beginning, which may be none where they are named. Where ``create`` waits for pods
-    that are selected, the beginning is when there is one. Raises CommandFailed where none is selected."""
+    """Return the selected pods at the beginning; there may be none if they are named. If ``create`` waits for selected
+    pods, the beginning is when there is one. Raises CommandFailed if none is selected."""
     creates = args.goal is is_there
     async for _ in Looks(LOOK_SECONDS, args.timeout):
         pods = await _lives(agent, args)
@@ -115,7 +116,7 @@ async def _first(agent: AgentClient, args: argparse.Namespace) -> list[Pod]:
 
 
 async def _lives(agent: AgentClient, args: argparse.Namespace) -> list[Pod]:
-    """The pods that are meant."""
+    """Return the selected pods."""
     return [pod for pod in await asking.pods(agent) if _is_meant(args, pod)]
 
 
@@ -127,8 +128,8 @@ def _is_meant(args: argparse.Namespace, pod: Pod) -> bool:
 
 
 def _strike_off(left: dict[str, None], goal: Goal | None, lives: Sequence[Pod], first: Sequence[Pod]) -> bool:
-    """Take off the names that need no more waiting, and say so; whether there are others. ``first``: the pods there
-    were at the beginning."""
+    """Remove the names that have met the goal, and print them. Return true if others are left. ``first``: the pods at
+    the beginning."""
     old = {pod.metadata.uid for pod in first}
     for name in list(left):
         named = [pod for pod in lives if pod.metadata.name == name]

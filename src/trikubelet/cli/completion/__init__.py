@@ -1,5 +1,5 @@
-"""Scripts that make the Tab key of a shell know this program, made of the table of verbs and their parsers.
+"""Completion scripts for shells, made of the table of verbs and their parsers.
 
-``slots`` says what may stand where; ``bash``, ``zsh`` and ``fish`` write it down in the language of their shell. Flags,
-verbs and kinds are in the scripts; only for the names of things a script asks the running agent.
+``slots`` lists the possible words at each place; ``bash``, ``zsh`` and ``fish`` write them in the language of their
+shell. Flags, verbs and kinds are in the scripts; only names of objects are requested from the running agent.
 """

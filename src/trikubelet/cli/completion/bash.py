@@ -1,7 +1,7 @@
 """The script for bash.
 
-bash cuts words at ``=`` and ``:``, so ``--for=delete`` is three of them; here they are put together again. What is
-completed is found by the place of the word among the arguments, for which flags and their values are passed over.
+bash splits words at ``=`` and ``:``, so ``--for=delete`` is three of them; here they are joined again. The candidates
+depend on the word's place among the arguments, which is counted without flags and their values.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ complete -o default -F _trikubelet trikubelet"""
 
 
 def script() -> Iterator[str]:
-    """The lines of the script."""
+    """Yield the lines of the script."""
     found = {verb: options(parser_of(verb)) for verb in VERBS}
     yield _HEAD.removeprefix("\n")
     for verb, own in found.items():

@@ -1,4 +1,4 @@
-"""The script for fish: one condition and its words a line."""
+"""The script for fish: a line for each condition and its words."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _FIRST: Final = f"{_COMPLETE} -n 'test (count (commandline -opc)) -eq 1'"
 
 
 def script() -> Iterator[str]:
-    """The lines of the script."""
+    """Yield the lines of the script."""
     yield _HEAD
     for verb, what in VERBS.items():
         yield f"{_FIRST} -f -a {verb} -d {_quoted(what)}"

@@ -1,4 +1,4 @@
-"""What may stand at each place of a command line: by the placeholders that the parsers use."""
+"""The possible words at each place of a command line, by the placeholders that the parsers use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Source(Enum):
-    """Where the words come from that may stand somewhere."""
+    """The source of the possible words at a place."""
 
     WORDS = "known words, or none"
     FILES = "files"
@@ -23,7 +23,7 @@ class Source(Enum):
 
 
 class Slot(NamedTuple):
-    """What may stand at one place; ``words`` of the source WORDS, also beside names."""
+    """The possible words at one place; ``words`` of the source WORDS, also in addition to names."""
 
     source: Source
     words: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ _POD_NAMES: Final = "pod NAME"
 
 
 def slots(found: Sequence[Option]) -> tuple[list[Slot], bool]:
-    """What may stand at each place of a verb's arguments, and whether the last may be repeated."""
+    """Return the possible words at each place of a verb's arguments, and whether the last may be repeated."""
     arguments = [option for option in found if not option.names]
     places: list[Slot] = []
     for option in arguments:
@@ -53,7 +53,7 @@ def slots(found: Sequence[Option]) -> tuple[list[Slot], bool]:
 
 
 def slot(option: Option) -> Slot:
-    """What may stand for an argument, or as the value of a flag."""
+    """Return the possible words for an argument, or for the value of a flag."""
     if option.choices or ("|" in option.value and "," not in option.value):
         return Slot(Source.WORDS, tuple(option.choices or map(_begun, option.value.split("|"))))
     source = _SOURCES.get(option.value, Source.WORDS)
@@ -63,12 +63,12 @@ def slot(option: Option) -> Slot:
 
 
 def _begun(value: str) -> str:
-    """The part of a value that is always the same: ``jsonpath=`` of ``jsonpath=TEMPLATE``."""
+    """Return the fixed beginning of a value: ``jsonpath=`` of ``jsonpath=TEMPLATE``."""
     return value[: value.index("=") + 1] if "=" in value else value
 
 
 def flags(found: Sequence[Option]) -> list[str]:
-    """The names of the flags."""
+    """Return the names of the flags."""
     return [name for option in found for name in option.names]
 
 
@@ -78,5 +78,5 @@ def takes_word(option: Option) -> bool:
 
 
 def with_value(found: Sequence[Option]) -> list[str]:
-    """The names of the flags that take the word after them."""
+    """Return the names of the flags that take the word after them."""
     return [name for option in found if takes_word(option) for name in option.names]

@@ -50,7 +50,7 @@ _NEXT: Final = " \\\n        "
 
 
 def script() -> Iterator[str]:
-    """The lines of the script."""
+    """Yield the lines of the script."""
     yield _HEAD + _NEXT + _NEXT.join(_flag(option) for option in options(build_parser()))
     yield _VERBS
     known = {**VERBS, "help": "explain a command"}
@@ -75,7 +75,8 @@ def script() -> Iterator[str]:
 
 
 def _flag(option: Option) -> str:
-    """One flag, as ``_arguments`` has it: it excludes itself under its other names, unless it may be repeated."""
+    """Return one flag, in the syntax of ``_arguments``: it excludes itself under its other names, unless it may be
+    repeated."""
     about = re.sub(r"([\[\]:\\])", r"\\\1", option.help)
     value = f": :{_action(slot(option))}" if takes_word(option) else ""
     names = [_with_value(name) if value else name for name in option.names]

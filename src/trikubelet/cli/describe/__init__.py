@@ -1,1 +1,1 @@
-"""What ``describe`` says of a thing: one module for each kind, an API object in, lines out (``layout``)."""
+"""The descriptions of ``describe``: one module for each kind, an API object in, lines out (``layout``)."""

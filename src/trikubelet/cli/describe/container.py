@@ -1,4 +1,4 @@
-"""A container's part of a description: what it is, how it is, what it is given."""
+"""A container's part of a description: its spec, its state, and its inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEVEL = 2
 def describe_container(
     out: Layout, container: k8s.Container, status: k8s.ContainerStatus | None, when: Callable[[str], str]
 ) -> None:
-    """Lay it out below its name. ``when`` spells a moment."""
+    """Lay it out below its name. ``when`` formats a time."""
     if status is not None:
         out.field(LEVEL, "Container ID", status.container_id)
     out.field(LEVEL, "Image", container.image)
@@ -55,7 +55,7 @@ def _ports(out: Layout, container: k8s.Container) -> None:
 
 
 def _texts(out: Layout, label: str, arguments: Sequence[str]) -> None:
-    """One word of a command line per line; a word of several lines takes several."""
+    """Lay out one word of a command line per line; a word of several lines takes several."""
     if arguments:
         out.title(LEVEL, label)
         out.texts(LEVEL + 1, (line for argument in arguments for line in (argument.splitlines() or [""])))
@@ -72,7 +72,7 @@ def _state(out: Layout, label: str, state: k8s.ContainerState | None, when: Call
         if ended.reason:
             out.field(LEVEL + 1, "Reason", ended.reason)
         if ended.message:
-            # Often the end of a log: every line of it where it can be read.
+            # Often the end of a log: it is laid out line by line, which is readable.
             out.fields(LEVEL + 1, "Message", ended.message.rstrip().splitlines())
         out.field(LEVEL + 1, "Exit Code", ended.exit_code)
         if ended.signal:
@@ -105,7 +105,7 @@ def _amounts(out: Layout, label: str, amounts: Mapping[str, object]) -> None:
 
 
 def probe_text(probe: k8s.Probe) -> str:
-    """A probe in one line: what it does, and by which numbers."""
+    """Return a probe in one line: its action and its numbers."""
     numbers = {
         "delay": f"{probe.initial_delay_seconds or 0}s",
         "timeout": f"{probe.timeout_seconds or 1}s",

@@ -1,4 +1,4 @@
-"""An event's description: what its row in a table leaves out. Pure: an API object in, lines out."""
+"""An event's description: the fields that its row in a table leaves out. Pure: an API object in, lines out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def describe_event(event: Event) -> list[str]:
-    """The lines."""
+    """Return the lines."""
     out = Layout()
     about = event.involved_object
     out.field(0, "Name", event.metadata.name)

@@ -1,6 +1,5 @@
-"""An image as it is shown: a row of a table for each of its names, as other CRI tools print them; and its description,
-with all its names and the containers made of it. Pure: records in, lines out.
-"""
+"""The rows of an image in a table, one for each of its names, like other CRI tools; and its description, with all its
+names and the containers that use it. Pure: records in, lines out."""
 
 from __future__ import annotations
 
@@ -20,19 +19,19 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
 def image_cells(image: ImageNote) -> Iterator[tuple[str, ...]]:
-    """The rows of an image: one for each tag; one that has none is named by its digest's repository."""
+    """Yield the rows of an image: one for each tag; one without tags is named by its digest's repository."""
     id_ = image.id.removeprefix("sha256:")[:ID_LETTERS]
     tail = (id_, human_size(image.size_bytes), "yes" if image.pinned else "no")
     for name in image.tags:
         repository, colon, tag = name.rpartition(":")
-        # The colon of a registry's port has a slash after it.
+        # After the colon of a registry's port there is a slash.
         yield (repository, tag, *tail) if colon and "/" not in tag else (name, NONE, *tail)
     if not image.tags:
         yield (image.digests[0].partition("@")[0] if image.digests else NONE, NONE, *tail)
 
 
 def human_size(size_bytes: int) -> str:
-    """Bytes in thousands, three digits of them: ``742kB``, ``3.8MB``."""
+    """Return bytes in thousands, with three digits: ``742kB``, ``3.8MB``."""
     size, unit = float(size_bytes), 0
     while size >= 999.5 and unit < len(_UNITS) - 1:
         size, unit = size / 1000, unit + 1
@@ -40,7 +39,7 @@ def human_size(size_bytes: int) -> str:
 
 
 def describe_image(image: ImageNote, pods: Iterable[Pod]) -> list[str]:
-    """The lines."""
+    """Return the lines."""
     out = Layout()
     out.field(0, "ID", image.id)
     out.fields(0, "Tags", image.tags)
@@ -52,7 +51,7 @@ def describe_image(image: ImageNote, pods: Iterable[Pod]) -> list[str]:
 
 
 def _users(image: ImageNote, pods: Iterable[Pod]) -> Iterator[str]:
-    """Containers that say they are made of it: runtimes report the image's id or one of its digests."""
+    """Yield the containers that use it: runtimes report the image's id or one of its digests."""
     names = {image.id, *image.digests, *image.tags}
     for pod in pods:
         status = pod.status

@@ -1,4 +1,4 @@
-"""The description of a ConfigMap or Secret of a manifest: where it comes from, its keys, and the pods that read it."""
+"""The description of a ConfigMap or Secret of a manifest: its manifest, its keys, and the pods that read it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def describe_object(whole: Mapping[str, Any]) -> list[str]:
-    """The lines about an object as ``get`` prints it, which is without its values."""
+    """Return the lines about an object as ``get`` prints it, without its values."""
     out = Layout()
     meta = whole["metadata"]
     out.field(0, "Name", meta["name"])

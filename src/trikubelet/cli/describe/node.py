@@ -30,7 +30,8 @@ _OVER: Final = ("Succeeded", "Failed")
 def describe_node(
     node: k8s.Node, pods: Sequence[k8s.Pod], events: Sequence[k8s.Event], problems: Sequence[str], now_ns: int
 ) -> list[str]:
-    """The lines. ``events`` are the node's, last seen longest ago first; ``problems`` why it cannot do its work."""
+    """Return the lines. ``events``: the node's, least recently seen first; ``problems``: reasons why it cannot do its
+    work."""
     out = Layout()
     meta, status, spec = node.metadata, node.status or k8s.NodeStatus(), node.spec or k8s.NodeSpec()
     out.field(0, "Name", meta.name)

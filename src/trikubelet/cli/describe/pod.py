@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trikubelet.server.node_view import ManifestFault, PodWork
 
 SYNC_SECONDS_LONG: Final = 5.0
-"""A sync that takes longer waits for something, and whoever looks at the pod is to know."""
+"""A longer sync waits for something, which the description shows, in seconds."""
 _ENDED: Final = ("Succeeded", "Failed")
 
 
@@ -33,8 +33,8 @@ def describe_pod(
     problems: Sequence[str],
     now_ns: int,
 ) -> list[str]:
-    """The lines. ``events`` are this pod's, last seen longest ago first; ``manifest`` is the path or URL that it comes
-    from, if any; ``faults`` are those of its manifest; ``problems`` why its node cannot do its work."""
+    """Return the lines. ``events``: this pod's, least recently seen first; ``manifest``: its path or URL, if any;
+    ``faults``: those of its manifest; ``problems``: reasons why its node cannot do its work."""
     out = Layout()
     status = pod.status or k8s.PodStatus()
     _head(out, pod, status, now_ns)
@@ -56,13 +56,13 @@ def describe_pod(
 
 
 def when(time: str) -> str:
-    """A moment as kubectl spells it: ``Sat, 21 Nov 2026 07:01:02 +0000``."""
+    """Return a time as kubectl formats it: ``Sat, 21 Nov 2026 07:01:02 +0000``."""
     moment = datetime.fromtimestamp(parse_rfc3339(time) // SECOND_NS, UTC)
     return moment.strftime("%a, %d %b %Y %H:%M:%S +0000")
 
 
 def pairs(values: Mapping[str, object], between: str) -> list[str]:
-    """Names with values, by name."""
+    """Return names with values, by name."""
     return [f"{name}{between}{value}" for name, value in sorted(values.items())]
 
 
@@ -150,7 +150,7 @@ def _tail(out: Layout, pod: k8s.Pod, status: k8s.PodStatus) -> None:
 
 
 def _toleration(one: k8s.Toleration) -> str:
-    """``key=value:Effect op=Exists for 300s``, as far as each part is there."""
+    """Return ``key=value:Effect op=Exists for 300s``, without the parts that are not set."""
     text = f"{one.key}={one.value}" if one.value else one.key
     text += f":{one.effect}" if one.effect else ""
     if one.operator == "Exists" and not one.value:
@@ -171,13 +171,13 @@ def _work(out: Layout, work: PodWork | None) -> None:
     if work is not None and work.last_error:
         out.field(0, "Last Sync", f"failed ({work.failures} of {work.syncs}): {work.last_error}")
     if work is not None and work.busy_seconds is not None and work.busy_seconds >= SYNC_SECONDS_LONG:
-        out.field(0, "This Sync", f"under way for {work.busy_seconds:.0f}s (number {work.syncs})")
+        out.field(0, "This Sync", f"in progress for {work.busy_seconds:.0f}s (number {work.syncs})")
     if work is not None and work.unseen_seconds is not None:
         out.field(0, "Not Inspected", f"for {work.unseen_seconds:.0f}s: {work.unseen_because}")
 
 
 def events_of(out: Layout, events: Sequence[k8s.Event], now_ns: int) -> None:
-    """The table of an object's events, last seen longest ago first."""
+    """Add the table of an object's events, least recently seen first."""
     if not events:
         out.field(0, "Events", NONE)
         return
@@ -196,7 +196,7 @@ def events_of(out: Layout, events: Sequence[k8s.Event], now_ns: int) -> None:
 
 
 def event_age(event: k8s.Event, now_ns: int) -> str:
-    """``3s``, or ``3s (x5 over 3m)`` for one that came again."""
+    """Return ``3s``, or ``3s (x5 over 3m)`` for a repeated event."""
     last = since(event.last_timestamp, now_ns)
     if (event.count or 1) > 1:
         return f"{last} (x{event.count} over {since(event.first_timestamp, now_ns)})"

@@ -1,4 +1,4 @@
-"""The descriptions of pods, made of everything that the agent knows about them."""
+"""The descriptions of pods, made of all the agent's data about them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def describe_pods(agent: AgentClient, pods: Iterable[Pod]) -> list[list[str]]:
-    """The lines about each pod. Raises CommandFailed."""
+    """Return the lines about each pod. Raises CommandFailed."""
     faults = await asking.faults(agent)
     events, work, problems = await asking.events(agent), await asking.work(agent), (await asking.node(agent)).problems
     manifests = {uid: one.source for one in await asking.manifests(agent) for uid in one.pods}

@@ -1,6 +1,7 @@
-"""A volume's part of a pod's description: its kind and that kind's fields; and its own.
+"""A volume's part of a pod's description: its kind and that kind's fields; and a volume's own description.
 
-The kinds static pods use are spelt out; of any other the fields are listed as the API has them.
+The kinds of volumes that static pods use have layouts of their own; for any other the fields are listed as the API has
+them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SHORT = {"nfs", "csi", "fc", "rbd", "iscsi"}
 
 
 def describe_pod_volume(pod: k8s.Pod, volume: k8s.Volume, state: str) -> list[str]:
-    """The lines about one volume by itself: whose it is, how it was left, and which containers have it where."""
+    """Return the lines about one volume by itself: its pod, its state, and its mounts in containers."""
     out = Layout()
     out.field(0, "Name", volume.name)
     out.field(0, "Pod", pod.metadata.name)
@@ -91,7 +92,7 @@ def _projection(out: Layout, source: k8s.VolumeProjection) -> None:
 def _other(out: Layout, volume: k8s.Volume) -> None:
     by_kind = {kind: fields for kind, fields in msgspec.to_builtins(volume).items() if kind != "name"}
     if not by_kind:
-        # The API server's default for a volume that says nothing.
+        # The API server's default for a volume without a kind.
         out.field(LEVEL, "Type", "EmptyDir (lives as long as the pod)")
     for kind, fields in by_kind.items():
         out.field(LEVEL, "Type", _kind(kind))
@@ -100,7 +101,7 @@ def _other(out: Layout, volume: k8s.Volume) -> None:
 
 
 def _values(value: object) -> list[str]:
-    """Each in a line: what has names as kubectl has it, what is deeper as JSON."""
+    """Return each value in a line: named ones as kubectl prints them, deeper ones as JSON."""
     if isinstance(value, dict):
         return [f"{name}={one if isinstance(one, str) else json.encode(one).decode()}" for name, one in value.items()]
     return [str(value)]

@@ -1,4 +1,4 @@
-"""The words of ``trikubelet apply``."""
+"""The arguments of ``trikubelet apply``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trikubelet.cli.options import add_directory_options, add_dry_run_option, ad
 
 
 def parser() -> Parser:
-    """The arguments of ``apply``."""
+    """Return the parser of the arguments of ``apply``."""
     made = Parser(
         "apply",
         "Copy manifests into the agent's manifest directory, from which it runs them. All of them are checked first; "

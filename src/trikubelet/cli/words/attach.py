@@ -1,4 +1,4 @@
-"""The words of ``trikubelet attach``."""
+"""The arguments of ``trikubelet attach``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trikubelet.cli.options import add_agent_options, add_container_option, add_
 
 
 def parser() -> Parser:
-    """The arguments of ``attach``."""
+    """Return the parser of the arguments of ``attach``."""
     made = Parser(
         "attach",
         "Connect to the main process of a running container: print what it writes from now on and, with -i, pass "

@@ -1,4 +1,4 @@
-"""The words of ``trikubelet bench``."""
+"""The arguments of ``trikubelet bench``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONTAINERS_PER_POD_MAX: Final = 100
 
 
 def parser() -> Parser:
-    """The arguments of ``bench``."""
+    """Return the parser of the arguments of ``bench``."""
     made = Parser(
         "bench",
         "Measure the relist next to upstream's and two others in Python. The ratios of the least times are what "
@@ -78,7 +78,7 @@ def parser() -> Parser:
 
 
 class _Once(argparse.Action):
-    """A list is given once: of two the last would count, and a user who gives two means both."""
+    """Rejects a list that is given twice: only the last would count, and a user who gives two means both."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, flag: str | None = None
@@ -95,7 +95,7 @@ class _ListArguments(TypedDict):
 
 
 def _list(read: Callable[[str], object]) -> _ListArguments:
-    """A flag with a list, as arguments of ``add_argument``; argparse shows the message of no other error."""
+    """Return a flag with a list, as arguments of ``add_argument``; argparse shows no other error's message."""
 
     def reading(said: str) -> list[object]:
         found = [read(word) for word in said.split(",")]

@@ -1,4 +1,4 @@
-"""The words of ``trikubelet completion``."""
+"""The arguments of ``trikubelet completion``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from trikubelet.cli.arguments import Parser
 
 
 def parser() -> Parser:
-    """The arguments of ``completion``."""
+    """Return the parser of the arguments of ``completion``."""
     made = Parser(
         "completion",
         "Print a script with which the Tab key of a shell completes the words of this program.",

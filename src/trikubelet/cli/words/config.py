@@ -1,4 +1,4 @@
-"""The words of ``trikubelet config``."""
+"""The arguments of ``trikubelet config``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trikubelet.cli.options import AGENT_USAGE, add_agent_options
 
 
 def parser() -> Parser:
-    """The arguments of ``config``."""
+    """Return the parser of the arguments of ``config``."""
     made = Parser(
         "config",
         "Show the effective configuration of the running agent and where each value comes from; or that of an agent "

@@ -1,4 +1,4 @@
-"""The words of ``trikubelet cp``."""
+"""The arguments of ``trikubelet cp``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trikubelet.cli.options import add_agent_options, add_container_option, add_
 
 
 def parser() -> Parser:
-    """The arguments of ``cp``."""
+    """Return the parser of the arguments of ``cp``."""
     made = Parser(
         "cp",
         "Copy files and directories to or from a container. The container needs a tar program.",

@@ -1,4 +1,4 @@
-"""The words of ``trikubelet delete``."""
+"""The arguments of ``trikubelet delete``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trikubelet.cli.options import (
 
 
 def parser() -> Parser:
-    """The arguments of ``delete``."""
+    """Return the parser of the arguments of ``delete``."""
     made = Parser(
         "delete",
         "Remove manifests from the agent's manifest directory. The agent then stops their pods, each within its grace "

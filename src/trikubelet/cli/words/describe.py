@@ -1,4 +1,4 @@
-"""The words of ``trikubelet describe``."""
+"""The arguments of ``trikubelet describe``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trikubelet.cli.options import add_agent_options, add_selection_options
 
 
 def parser() -> Parser:
-    """The arguments of ``describe``."""
+    """Return the parser of the arguments of ``describe``."""
     made = Parser(
         "describe",
         "Show everything that is known about pods, the node, events, images, volumes, and "

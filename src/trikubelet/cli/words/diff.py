@@ -1,4 +1,4 @@
-"""The words of ``trikubelet diff``."""
+"""The arguments of ``trikubelet diff``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trikubelet.cli.options import add_directory_options, add_filename_options
 
 
 def parser() -> Parser:
-    """The arguments of ``diff``."""
+    """Return the parser of the arguments of ``diff``."""
     made = Parser(
         "diff",
         "Show what apply would change in the agent's manifests, as a unified diff. Values of Secrets are masked. The "

@@ -1,4 +1,4 @@
-"""The words of ``trikubelet doctor``."""
+"""The arguments of ``trikubelet doctor``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trikubelet.cli.options import AGENT_USAGE, add_agent_options
 
 
 def parser() -> Parser:
-    """The arguments of ``doctor``."""
+    """Return the parser of the arguments of ``doctor``."""
     made = Parser(
         "doctor",
         "Check the container runtime, cgroups, swap, sysctls, clock, disks, ports, certificates, manifests and the API "

@@ -1,4 +1,4 @@
-"""The words of ``trikubelet exec``."""
+"""The arguments of ``trikubelet exec``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trikubelet.cli.options import AGENT_USAGE, add_agent_options, add_container
 
 
 def parser() -> Parser:
-    """The arguments of ``exec``."""
+    """Return the parser of the arguments of ``exec``."""
     made = Parser(
         "exec",
         "Run a command in a container. The exit code is that of the command; 127 if the command does not exist, 126 if "

@@ -1,4 +1,4 @@
-"""The words of ``trikubelet fake-runtime``."""
+"""The arguments of ``trikubelet fake-runtime``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONTAINERS_PER_POD_MAX: Final = 1000
 
 
 def parser() -> Parser:
-    """The arguments of ``fake-runtime``."""
+    """Return the parser of the arguments of ``fake-runtime``."""
     made = Parser(
         "fake-runtime",
         "Serve the CRI, version 1, with simulated pods that change over time. Nothing is executed; an agent can start "

@@ -1,4 +1,4 @@
-"""The words of ``trikubelet get``."""
+"""The arguments of ``trikubelet get``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trikubelet.cli.options import add_agent_options, add_selection_options
 
 
 def parser() -> Parser:
-    """The arguments of ``get``."""
+    """Return the parser of the arguments of ``get``."""
     made = Parser(
         "get",
         "List pods, the node, events, images, volumes, and the ConfigMaps and Secrets of manifests (names and keys, "

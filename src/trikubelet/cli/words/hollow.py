@@ -1,4 +1,4 @@
-"""The words of ``trikubelet hollow``."""
+"""The arguments of ``trikubelet hollow``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CPUS_MAX: Final = 100_000
 
 
 def parser() -> Parser:
-    """The arguments of ``hollow``."""
+    """Return the parser of the arguments of ``hollow``."""
     made = Parser(
         "hollow",
         "Run many nodes of a cluster in one process: hollow-0, hollow-1, and so on. Each is a whole agent; its "

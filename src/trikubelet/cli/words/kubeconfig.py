@@ -1,4 +1,4 @@
-"""The words of ``trikubelet kubeconfig``."""
+"""The arguments of ``trikubelet kubeconfig``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from trikubelet.cli.options import add_agent_options
 
 
 def parser() -> Parser:
-    """The arguments of ``kubeconfig``."""
+    """Return the parser of the arguments of ``kubeconfig``."""
     made = Parser(
         "kubeconfig",
         "Print a kubeconfig with which kubectl reads from an agent that was started with --kubectl-port. It contains a "
-        "secret: who has it can run commands in the pods.",
+        "secret: a person with it can run commands in the pods.",
         [
             ("Write a kubeconfig that only you can read", "trikubelet kubeconfig node.kubeconfig"),
             ("Use it once", "trikubelet kubeconfig > node.kubeconfig"),

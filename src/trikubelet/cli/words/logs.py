@@ -1,4 +1,4 @@
-"""The words of ``trikubelet logs``."""
+"""The arguments of ``trikubelet logs``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLLOWED_MAX: Final = 50
 
 
 def parser() -> Parser:
-    """The arguments of ``logs``."""
+    """Return the parser of the arguments of ``logs``."""
     made = Parser(
         "logs",
         "Print what a container of a pod has written to its standard output and error.",

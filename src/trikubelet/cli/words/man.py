@@ -1,4 +1,4 @@
-"""The words of ``trikubelet man``."""
+"""The arguments of ``trikubelet man``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from trikubelet.cli.arguments import Parser
 
 
 def parser() -> Parser:
-    """The arguments of ``man``."""
+    """Return the parser of the arguments of ``man``."""
     return Parser(
         "man",
         "Print the manual page, in the language of man(7).",

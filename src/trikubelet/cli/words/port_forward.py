@@ -1,4 +1,4 @@
-"""The words of ``trikubelet port-forward``."""
+"""The arguments of ``trikubelet port-forward``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trikubelet.cli.options import add_agent_options, add_namespace_option
 
 
 def parser() -> Parser:
-    """The arguments of ``port-forward``."""
+    """Return the parser of the arguments of ``port-forward``."""
     made = Parser(
         "port-forward",
         "Forward connections to ports of this machine to ports of a pod, until interrupted.",

@@ -1,4 +1,4 @@
-"""The words of ``trikubelet reset``."""
+"""The arguments of ``trikubelet reset``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TIMEOUT_SECONDS: Final = 180.0
 
 
 def parser() -> Parser:
-    """The arguments of ``reset``."""
+    """Return the parser of the arguments of ``reset``."""
     made = Parser(
         "reset",
         "Stop every pod on this node's container runtime, each within its grace period, and remove the volumes, "

@@ -1,4 +1,4 @@
-"""The words of ``trikubelet restart``."""
+"""The arguments of ``trikubelet restart``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trikubelet.cli.options import add_agent_options, add_namespace_option
 
 
 def parser() -> Parser:
-    """The arguments of ``restart``."""
+    """Return the parser of the arguments of ``restart``."""
     made = Parser(
         "restart",
         "Restart the containers of pods, each with its preStop hook and within its grace period.",

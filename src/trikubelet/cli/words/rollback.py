@@ -1,4 +1,4 @@
-"""The words of ``trikubelet rollback``."""
+"""The arguments of ``trikubelet rollback``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trikubelet.cli.options import add_directory_options, add_dry_run_option, ad
 
 
 def parser() -> Parser:
-    """The arguments of ``rollback``."""
+    """Return the parser of the arguments of ``rollback``."""
     made = Parser(
         "rollback",
         "Bring back the manifest of a pod as it was before the last apply, delete or rollback. The present version is "

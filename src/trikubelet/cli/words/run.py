@@ -1,4 +1,4 @@
-"""The words of ``trikubelet run``."""
+"""The arguments of ``trikubelet run``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trikubelet.cli.arguments import Parser, valid_span
 
 
 def parser() -> Parser:
-    """The arguments of ``run``."""
+    """Return the parser of the arguments of ``run``."""
     made = Parser(
         "run",
         "Run one pod until it ends, without a running agent, and print its logs. The exit code is 0, or that of the "

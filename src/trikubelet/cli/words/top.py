@@ -1,4 +1,4 @@
-"""The words of ``trikubelet top``."""
+"""The arguments of ``trikubelet top``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trikubelet.cli.options import add_agent_options, add_namespace_option
 
 
 def parser() -> Parser:
-    """The arguments of ``top``."""
+    """Return the parser of the arguments of ``top``."""
     made = Parser(
         "top",
         "Show the CPU and memory that pods or the node use. Without a kind, show a live view on the whole screen: "

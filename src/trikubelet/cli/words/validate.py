@@ -1,4 +1,4 @@
-"""The words of ``trikubelet validate``."""
+"""The arguments of ``trikubelet validate``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trikubelet.cli.arguments import Parser
 
 
 def parser() -> Parser:
-    """The arguments of ``validate``."""
+    """Return the parser of the arguments of ``validate``."""
     made = Parser(
         "validate",
         "Check manifests and report every error with file, line and field. Exit code 1 if there is one. Needs no "
@@ -29,7 +29,7 @@ def parser() -> Parser:
         dest="runtime",
         choices=["embedded"],
         default="",
-        help="also report what this container runtime refuses, or does without",
+        help="also report fields that this container runtime rejects or ignores",
     )
     made.add_argument(
         "--hostname-override",

@@ -1,4 +1,4 @@
-"""The words of ``trikubelet version``."""
+"""The arguments of ``trikubelet version``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from trikubelet.cli.arguments import Parser
 
 
 def parser() -> Parser:
-    """The arguments of ``version``."""
+    """Return the parser of the arguments of ``version``."""
     made = Parser(
         "version",
         "Print the version of this trikubelet.",

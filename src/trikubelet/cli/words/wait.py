@@ -1,4 +1,4 @@
-"""The words of ``trikubelet wait``."""
+"""The arguments of ``trikubelet wait``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trikubelet.cli.options import add_agent_options, add_namespace_option
 
 
 def parser() -> Parser:
-    """The arguments of ``wait``."""
+    """Return the parser of the arguments of ``wait``."""
     made = Parser(
         "wait",
         "Wait until every named pod meets a condition. Exit code 1 if the timeout expires first.",

@@ -1,6 +1,6 @@
-"""The API that kubectl reads on a node without a cluster: enough of an API server's for looking and talking.
+"""The API that kubectl reads on a node without a cluster: enough of an API server for reading and streaming.
 
-    request ─► its token? no: 401 ─► what is there?
+    request ─► its token? invalid: 401 ─► its path:
                                        /api, /apis, /api/v1, /version, /openapi/v3   ``discovery``
                                        /healthz, /livez, /readyz                     "ok"
                                        /api/v1[/namespaces/N]/RESOURCE[/NAME]        ``reading``: list, get, watch
@@ -9,9 +9,10 @@
                                        anything else                                 404
                                        another method than those                     405, and which file to change
 
-Pods, logs and streams are those of the node's own API and of the command line: here they only get the API's paths,
-terms and errors. Nothing can be written, because what this node runs is what its manifests say; the answer to who tries
-says so. Who has the token may do everything the agent's own user may with a pod, so it is kept like that user's.
+Pods, logs and streams are those of the node's own API and of the command line; this package adds the API's paths, terms
+and errors. Nothing can be written, because the manifests define this node's pods; the answer to a write tells so. A
+client with the token may do everything with a pod that the agent's own user may, so the token is readable for that user
+only.
 """
 
 from __future__ import annotations
@@ -48,16 +49,16 @@ POD_PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "attach": ("GET", "POST"),
     "portforward": ("GET", "POST"),
 }
-"""What is below a pod's path, and how it is asked: a WebSocket begins with a GET, SPDY with either."""
+"""The paths below a pod's, and their methods: a WebSocket begins with a GET, SPDY with either."""
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 _STREAMS_ASKED: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
-"""The API server's names of what is wanted of a process, and a node's."""
+"""The API server's query parameters for the streams of a process, and the node's."""
 _MILLISECOND_NS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What a path means. An empty ``namespace`` is all of them, an empty ``name`` everything."""
+    """The meaning of a path. An empty ``namespace`` is all of them, an empty ``name`` everything."""
 
     resource: str
     namespace: str = ""
@@ -66,7 +67,7 @@ class _Place:
 
 
 class KubectlApi:
-    """A ``Handler`` by its ``answer``. Owns nothing: what there is, is the view's and the histories'."""
+    """A ``Handler`` by its ``answer``. Owns nothing: its data is the view's and the histories'."""
 
     def __init__(
         self,
@@ -78,8 +79,8 @@ class KubectlApi:
         version: str,
         how_to_change: Callable[[str, str, str], str],
     ) -> None:
-        """``token``: who shows it may ask; ``version``: the node's; ``how_to_change``: what to do instead of writing,
-        for who tried to write what has that resource, namespace and name; each is empty for what has none."""
+        """``token``: authenticates clients; ``version``: the node's; ``how_to_change``: returns advice for a client
+        that tried to write the object with that resource, namespace and name; each is empty where it does not apply."""
         begin = clock.now_ns() // _MILLISECOND_NS
         self._resources = {resource.name: resource for resource in resources}
         self._reading = {one.name: Reading(History(one, begin), clock) for one in resources}
@@ -91,7 +92,7 @@ class KubectlApi:
         self._how_to_change = how_to_change
 
     async def answer(self, request: Request) -> Response | Upgrade:
-        """Answer one request; every way to be wrong is a Status."""
+        """Answer one request; every error is a Status."""
         await trio.lowlevel.checkpoint()
         if not hmac.compare_digest(bearer(request).encode(), self._token):
             return refused(HTTPStatus.UNAUTHORIZED, "Unauthorized")
@@ -125,7 +126,7 @@ class KubectlApi:
         return await reading.many(request, place.namespace)
 
     async def _part(self, request: Request, place: _Place) -> Response | Upgrade:
-        """What is below a pod. Raises Refused and ValueError."""
+        """Answer at a path below a pod. Raises Refused and ValueError."""
         if place.part == "portforward":
             return await self._streams.port_forward(request, place.namespace, place.name)
         container = self._container(request, place)
@@ -137,8 +138,7 @@ class KubectlApi:
         return await stream(replace(request, query=asked), place.namespace, place.name, container)
 
     def _container(self, request: Request, place: _Place) -> str:
-        """The container that is meant: where none is named, the only one there is. Raises Refused, with upstream's
-        message."""
+        """Return the requested container; by default the only one. Raises Refused, with upstream's message."""
         if name := request.query.get("container", ""):
             return name
         for pod in self._view.pods():
@@ -165,7 +165,7 @@ def _place(path: str) -> _Place:
 
 
 def _fits(place: _Place, resource: Resource) -> bool:
-    """Whether such a thing can be asked for so: what has a namespace is named with it, what has none without."""
+    """True if the resource can be requested so: namespaced objects by name only in a namespace, others without one."""
     if place.part and place.part not in resource.parts:
         return False
     if resource.namespaced:

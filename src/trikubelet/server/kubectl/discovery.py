@@ -1,8 +1,8 @@
-"""What kubectl asks before it asks anything: which groups, resources and version there are.
+"""The discovery documents that kubectl reads first: groups, resources, version and schemas.
 
-Of OpenAPI there is as much as ``kubectl explain`` prints, the fields and their types, and what ``kubectl apply`` and
-``create`` want to see before they send an object: that the server looks at its fields by itself. So they come as far as
-the answer that nothing is written here, which says what to do.
+The OpenAPI schemas have the parts that ``kubectl explain`` prints, fields and types, and the server-side field
+validation that ``kubectl apply`` and ``create`` require before they send an object. So these commands get as far as the
+answer that nothing can be written here, which says what to do.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _OPENAPI: Final = "/openapi/v3/api/v1"
 
 
 def documents(resources: Sequence[Resource], version: str) -> Mapping[str, Mapping[str, Any]]:
-    """The documents by their paths. ``version`` is the node's, which begins with Kubernetes' own: ``v1.37.2+…``."""
+    """Return the documents by their paths. ``version``: the node's, which begins with the Kubernetes version:
+    ``v1.37.2+…``."""
     return {
         "/version": _version(version),
         "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []},
@@ -46,13 +47,13 @@ def documents(resources: Sequence[Resource], version: str) -> Mapping[str, Mappi
 
 
 async def with_schemas(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with a schema of each kind in it, where it is the one of OpenAPI that has them."""
+    """Return the document, with a schema of each kind if it is the OpenAPI document for them."""
     if "components" not in document:
         return dict(document)
     found = {}
     for name, schema in schemas(get_args(Thing)):
         found[name] = schema
-        await trio.lowlevel.checkpoint()  # together they take some tens of milliseconds
+        await trio.lowlevel.checkpoint()  # together they take a few tens of milliseconds
     return {**document, "components": {"schemas": found}}
 
 
@@ -86,7 +87,7 @@ def _object_path(resource: Resource) -> str:
 
 
 def _patch(resource: Resource) -> dict[str, Any]:
-    """That fields are looked at by the server is a parameter of its PATCH."""
+    """Return the PATCH operation, whose parameter announces server-side field validation."""
     kind = {"group": "", "version": "v1", "kind": resource.kind}
     parameter = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
     return {"patch": {"x-kubernetes-group-version-kind": kind, "parameters": [parameter], "responses": {}}}

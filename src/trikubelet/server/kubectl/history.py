@@ -1,12 +1,12 @@
-"""The versions a list and a watch speak of: what one resource had, and what became of it since.
+"""The resource versions for lists and watches: the objects of one resource, and their changes.
 
-    things there are ─► look: compared with those of the last look ─► versions, and changes in their order
-                                                                         └ since(version) ─► a watch goes on from there
+    current objects ─► look: compared with those of the last look ─► versions, and changes in their order
+                                                                       └ since(version) ─► a watch continues from there
 
-A node has no such versions by itself: its pods and events are what they are now. So they are looked at when somebody
-asks, and while somebody watches, and what differs is a change. What came and went between two looks nobody sees, as
-with every watch that begins late. Versions begin with the time the agent began at, in milliseconds: those of an earlier
-life are older than everything that is kept, so a client that comes with one must list again.
+A node's pods and events have no such versions by themselves. So they are compared when a client requests them and
+during watches, and each difference is a change. An object that came and went between two looks is never reported, as
+with a watch that begins late. Versions begin with the agent's start time in milliseconds. So versions of an earlier run
+are older than all kept changes, and a client that has one must list again.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from trikubelet.server.kubectl.resources import Resource, Thing
 
 CHANGES_KEPT_MAX: Final = 1000
-"""Of one resource. A watch is at most one look behind, a client between list and watch a moment."""
+"""Changes kept of one resource. A watch is at most one look behind, a client between list and watch a moment."""
 
 
 class Expired(Exception):
-    """The changes since a version are not kept, or never were."""
+    """The changes since a version are not kept any more, or never were."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of one thing: how it was ``before``, None where it was not there; how it is now or was last, with the
-    version of this change; and whether it is ``gone``."""
+    """A change of one object: its state ``before``, None if it did not exist; its current or last state, with the
+    version of this change; and ``gone``, true if it was removed."""
 
     version: int
     before: Thing | None
@@ -43,10 +43,10 @@ class Change:
 
 
 class History:
-    """Owns the versions of one resource's things and its newest changes."""
+    """Owns the versions of one resource's objects and its newest changes."""
 
     def __init__(self, resource: Resource, version: int) -> None:
-        """``version``: the one everything begins after."""
+        """``version``: the one before every other."""
         self.resource = resource
         self.version = version
         self._raw: dict[str, Thing] = {}
@@ -57,7 +57,7 @@ class History:
         self._looking = trio.Lock()
 
     async def look(self, *, fresh: bool) -> None:
-        """See what there is now; where that need not be ``fresh``, only if the last look is old enough."""
+        """Compare the current objects; unless it must be ``fresh``, only if the last look is old enough."""
         async with self._looking:
             if fresh or trio.current_time() - self._looked >= self.resource.look_seconds:
                 self._take(await self.resource.things())
@@ -65,11 +65,11 @@ class History:
 
     @property
     def things(self) -> Sequence[Thing]:
-        """Everything there was at the last look, with its version."""
+        """Return the objects of the last look, with their versions."""
         return list(self._shown.values())
 
     def since(self, version: int) -> Sequence[Change]:
-        """The changes after a version, oldest first. Raises Expired."""
+        """Return the changes after a version, oldest first. Raises Expired."""
         if not self._forgotten <= version <= self.version:
             raise Expired(f"too old resource version: {version} ({self._forgotten})")
         return [change for change in self._changes if change.version > version]
@@ -90,7 +90,7 @@ class History:
         self._raw = now
 
     def _note(self, before: Thing | None, thing: Thing, *, gone: bool = False) -> Thing:
-        """Note one change; the thing as it is shown from now on, or for the last time."""
+        """Record one change. Return the object as it is shown from now on, or for the last time."""
         self.version += 1
         meta = msgspec.structs.replace(thing.metadata, resource_version=str(self.version))
         shown = msgspec.structs.replace(thing, api_version="v1", kind=self.resource.kind, metadata=meta)
@@ -104,6 +104,6 @@ class History:
 
 
 def _key(thing: Thing) -> str:
-    """What stays the same of a thing: two lives of one name are two things."""
+    """Return the identity of an object: two instances with one name are two objects."""
     meta = thing.metadata
     return meta.uid or f"{meta.namespace}/{meta.name}"

@@ -1,9 +1,10 @@
-"""Lists, single things and watches: what a GET on a resource is answered with.
+"""Answers a GET on a resource: lists, single objects and watches.
 
-    query ─► Selection (name, namespace, labels, fields) ─► History's things ─► Spelling ─► one document
+    query ─► Selection (name, namespace, labels, fields) ─► History's objects ─► Spelling ─► one document
                                                         └► History's changes ─► a line for each that matters
 
-A change matters to a watch by what it does to the selection: what begins to fit is ADDED, what no longer does DELETED.
+A watch reports a change by its effect on the selection: an object that begins to match is ADDED, one that no longer
+matches DELETED.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ if TYPE_CHECKING:
     from trikubelet.server.kubectl.spelling import Spelling
 
 WATCH_SECONDS: Final = 0.5
-"""How often a watch looks for changes."""
+"""How often a watch looks for changes, in seconds."""
 _VERSION_MAX: Final = 2**63 - 1
-"""As an API server has it."""
+"""The largest version, as on an API server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which things are meant. An empty ``namespace`` is all of them."""
+    """The selected objects. An empty ``namespace`` is all of them."""
 
     resource: Resource
     namespace: str = ""
@@ -49,7 +50,7 @@ class Selection:
     fields: Sequence[FieldTerm] = ()
 
     def has(self, thing: Thing | None) -> bool:
-        """Whether a thing is one of them."""
+        """True if the object is selected."""
         return (
             thing is not None
             and self.namespace in ("", thing.metadata.namespace)
@@ -59,7 +60,7 @@ class Selection:
 
 
 class Reading:
-    """Answers about one resource. Owns nothing: what there is, and was, is the history's."""
+    """Answers for one resource. Owns nothing: the objects and changes are the history's."""
 
     def __init__(self, history: History, clock: Clock) -> None:
         self._history = history
@@ -67,7 +68,7 @@ class Reading:
         self._clock = clock
 
     async def one(self, request: Request, namespace: str, name: str) -> Response:
-        """The thing of that name. Raises Refused where there is none."""
+        """Return the object of that name. Raises Refused if there is none."""
         await self._history.look(fresh=True)
         named = [one for one in self._history.things if one.metadata.name == name]
         found = [one for one in named if namespace in ("", one.metadata.namespace)]
@@ -76,7 +77,7 @@ class Reading:
         return json(self._spelling(request).one(found[0]))
 
     async def many(self, request: Request, namespace: str) -> Response:
-        """All that are selected, or a watch of them. Raises ValueError and Refused."""
+        """Return the selected objects, or a watch of them. Raises ValueError and Refused."""
         selection = Selection(
             self._resource,
             namespace,
@@ -90,7 +91,7 @@ class Reading:
         return json(self._spelling(request).many(chosen, str(self._history.version)))
 
     async def _watch(self, request: Request, selection: Selection) -> Response:
-        """Raises Refused for a beginning that is not there any more, and ValueError."""
+        """Return a watch. Raises Refused for a version that is not kept any more, and ValueError."""
         if flag(request.query, "sendInitialEvents"):
             raise Refused(
                 HTTPStatus.UNPROCESSABLE_ENTITY, "sendInitialEvents: Forbidden: list first, and watch from there"
@@ -109,7 +110,7 @@ class Reading:
     async def _lines(
         self, spelling: Spelling, selection: Selection, version: int, until: float
     ) -> AsyncGenerator[bytes, None]:
-        """The changes after a version, as they come; from 0 on, first everything there is."""
+        """Yield the changes after a version, as they come; from 0 on, first all objects."""
         first = b""
         if not version:
             there = [one for one in self._history.things if selection.has(one)]
@@ -134,7 +135,7 @@ class Reading:
 
 
 def _became(change: Change, selection: Selection) -> str:
-    """What a change is to those who see only a selection; "" for nothing."""
+    """Return the type of a change for a watch of the selection; "" if it does not concern it."""
     was, is_ = selection.has(change.before), not change.gone and selection.has(change.thing)
     if was:
         return "MODIFIED" if is_ else "DELETED"

@@ -1,8 +1,8 @@
-"""What kubectl may ask a node without a cluster for: one record for each kind of things.
+"""The resources that kubectl may read on a node without a cluster: one record for each kind.
 
-A resource is what discovery says of it, the columns of its table, the fields it can be selected by, and where its
-things come from. ``app/kubectl_resources.py`` makes them, since columns are the command line's; everything else in this
-package works on any of them.
+A resource has its discovery data, its table's columns, its selectable fields, and a source of objects.
+``app/kubectl_resources.py`` makes the records, because columns belong to the command line; the rest of this package
+works on any of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NamespaceStatus(msgspec.Struct, frozen=True):
 
 
 class Namespace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The API's Namespace. Nobody makes or removes one here: it is there while something is in it."""
+    """The API's Namespace. They cannot be created or deleted here: one exists while an object is in it."""
 
     api_version: str = "v1"
     kind: str = "Namespace"
@@ -36,17 +36,17 @@ class Namespace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 Thing = k8s.Pod | k8s.Event | k8s.Node | Namespace
-"""An object of the API, as far as this node has any."""
+"""An object of the API, of the kinds that this node has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind of things. ``name`` is its part of the path, ``things`` asks for all there are, and ``look_seconds``
-    says how long a watch may go without asking again. ``cells`` are those of a thing at a time (nanoseconds since the
-    epoch): the columns', then the ``wide`` ones'. ``fields``: what a field of a thing is, by the path selectors name it
-    by. ``is_next_life`` takes a thing as it was and as it is now under the same UID: if true, it is shown as removed
-    and added again. ``categories``: names for several kinds at once, of which it is one; ``parts``: what is below one
-    thing's path, and the methods it is asked with."""
+    """One kind of objects. ``name``: its part of the path; ``things``: returns all objects; ``look_seconds``: time
+    between two looks of a watch. ``cells``: returns those of an object at a time (nanoseconds since the epoch): the
+    columns', then the ``wide`` ones'. ``fields``: values of an object's fields, by the path that selectors use.
+    ``is_next_life``: takes an object before and now under the same UID; if true, it is shown as removed and added
+    again. ``categories``: names for several kinds at once, including this one; ``parts``: paths below an object's, and
+    their methods."""
 
     name: str
     singular: str

@@ -1,10 +1,10 @@
-"""Things as kubectl asked for them: the objects themselves, or rows of a table that the server has laid out.
+"""Formats objects as kubectl requests them: the objects themselves, or rows of a table that the server lays out.
 
     Accept: application/json;as=Table;g=meta.k8s.io;v=v1,application/json     a Table, for `get` without -o
     Accept: application/json                                                  objects, for everything else
 
-A row carries the thing's metadata, or all of it or nothing, as ``includeObject`` says: kubectl takes namespaces and
-labels from there, and sorts by it.
+A row carries the object's metadata, the whole object or nothing, by ``includeObject``: kubectl reads namespaces and
+labels from it, and sorts by it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 _META: Final = "meta.k8s.io/v1"
 _USUAL, _WIDE = 0, 1
-"""The priorities of columns: others than 0 only ``-o wide`` shows."""
+"""The priorities of columns: only ``-o wide`` shows others than 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """How one client wants one resource's things. ``include``: what a row of a table carries."""
+    """The format that one client wants for one resource. ``include``: the part of an object in a table's row."""
 
     resource: Resource
     clock: Clock
@@ -36,14 +36,14 @@ class Spelling:
     include: str = "Metadata"
 
     def many(self, things: Sequence[Thing], version: str) -> dict[str, Any]:
-        """A list of these, of a version."""
+        """Return a list of these objects, of a version."""
         if self.in_tables:
             return self._table(things, version)
         metadata = {"resourceVersion": version}
         return {"kind": f"{self.resource.kind}List", "apiVersion": "v1", "metadata": metadata, "items": things}
 
     def one(self, thing: Thing) -> object:
-        """A single one: itself, or a table of one row."""
+        """Return a single object: itself, or a table of one row."""
         return self._table([thing], thing.metadata.resource_version) if self.in_tables else thing
 
     def _table(self, things: Sequence[Thing], version: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Spelling:
 
 
 def spelling_for(request: Request, resource: Resource, clock: Clock) -> Spelling:
-    """As the request asks for it: what stands first in ``Accept`` is what the client would like best."""
+    """Return the format that comes first in the request's ``Accept`` header."""
     first = request.headers.get("accept", "").partition(",")[0]
     parameters = {one.strip() for one in first.split(";")}
     in_tables = {"as=Table", "g=meta.k8s.io"} <= parameters
@@ -77,5 +77,5 @@ def _column(name: str, priority: int) -> dict[str, object]:
 
 
 def line(type_: str, document: object) -> bytes:
-    """One line of a watch."""
+    """Return one line of a watch."""
     return msgspec.json.encode({"type": type_, "object": document}) + b"\n"

@@ -1,4 +1,4 @@
-"""How kubectl is answered when something cannot be: the API's ``Status``, whose message it prints."""
+"""Errors for kubectl: the API's ``Status``, whose message it prints."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _REASONS: Final = {
     HTTPStatus.UNPROCESSABLE_ENTITY: "Invalid",
     HTTPStatus.TOO_MANY_REQUESTS: "TooManyRequests",
 }
-"""The API's reason for a status, by which clients decide; for others there is none."""
+"""The API's reason for a status, by which clients decide; other statuses have none."""
 
 
 class Refused(Exception):
-    """A request is not answered as it was meant; the message is for who asked."""
+    """A request cannot be answered; the message is for the client."""
 
     def __init__(self, code: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -31,19 +31,19 @@ class Refused(Exception):
 
 
 def failure(code: int, message: str) -> dict[str, object]:
-    """A Status that says no."""
+    """Return a Status of a failure."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
     reason = _REASONS.get(HTTPStatus(code), "InternalError" if code >= HTTPStatus.INTERNAL_SERVER_ERROR else "")
     return {**status, "reason": reason, "code": int(code)}
 
 
 def refused(code: int, message: str) -> Response:
-    """The response that says no."""
+    """Return the response with that failure."""
     return json(failure(code, message), code)
 
 
 def as_status(answer: Response | Upgrade) -> Response | Upgrade:
-    """What the node's own API answers, as kubectl reads it: a refusal in plain text becomes a Status."""
+    """Return an answer of the node's own API for kubectl: a refusal in plain text becomes a Status."""
     if not isinstance(answer, Response) or answer.status < HTTPStatus.BAD_REQUEST or not isinstance(answer.body, bytes):
         return answer
     return refused(answer.status, answer.body.decode(errors="replace").strip())
