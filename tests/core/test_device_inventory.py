@@ -9,6 +9,7 @@ from trikubelet.core.devices.inventory import (
     Amounts,
     Inventory,
     amounts,
+    awaited,
     expired,
     grace_ends_at,
     listed,
@@ -56,6 +57,13 @@ def test_end_of_the_next_grace_is_known() -> None:
     assert 100.0 + GRACE_SECONDS == grace_ends_at(inventory, 250.0)
     assert 200.0 + GRACE_SECONDS == grace_ends_at(inventory, 100.0 + GRACE_SECONDS)
     assert inf == grace_ends_at(inventory, 200.0 + GRACE_SECONDS)
+
+
+def test_plugin_that_is_away_is_awaited_for_the_configured_time_and_never_beyond_the_grace() -> None:
+    inventory = stopped(listed(listed({}, GPU, devices("a")), "example.com/nic", devices("n")), GPU, 100.0)
+    assert {GPU: 130.0} == awaited(inventory, 129.0, 30.0)
+    assert {} == awaited(inventory, 130.0, 30.0) == awaited(inventory, 100.0, 0.0)
+    assert {GPU: 100.0 + GRACE_SECONDS} == awaited(inventory, 129.0, 1e6)
 
 
 def test_second_stop_does_not_prolong_the_grace() -> None:

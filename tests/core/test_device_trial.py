@@ -40,14 +40,22 @@ def held(**holders: str) -> dict[Holder, Held]:
 def test_pod_is_refused_only_if_its_needs_together_cannot_be_met(
     one: k8s.Pod, holdings: dict[Holder, Held], why: str
 ) -> None:
-    found = refusal(one, THERE, holdings)
+    found = refusal(one, THERE, holdings, {GPU, *(holder.resource for holder in holdings)})
     assert why in found
     assert bool(why) == bool(found)
 
 
 def test_resource_that_only_a_plugin_can_bring_is_awaited() -> None:
     one = pod(asks("c", 1, NIC))
-    assert f"cannot allocate unregistered device {NIC}" == refusal(one, THERE, {}, {NIC})
+    assert f"cannot allocate unregistered device {NIC}" == refusal(one, THERE, {}, {GPU, NIC})
+
+
+def test_plugin_that_is_away_and_may_return_is_no_refusal() -> None:
+    both = pod(asks("c", 1, NIC), asks("d", 4))
+    away = {**THERE, NIC: Resource({"n": Device("n", is_healthy=False)}, stopped_at_seconds=1.0)}
+    assert "no healthy devices present" in refusal(both, away, {}, away)
+    assert "" == refusal(pod(asks("c", 1, NIC)), away, {}, away, awaited={NIC})
+    assert "Requested: 4, Available: 3" in refusal(both, away, {}, away, awaited={NIC})
 
 
 def test_health_is_the_plugins_word_and_unknown_without_one() -> None:

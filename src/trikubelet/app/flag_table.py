@@ -126,6 +126,12 @@ def _own() -> list[Flag]:
             "how long pods of the embedded runtime may take to end when the agent stops (default: 30s; 0s: none)",
         ),
         Flag(
+            "device-plugin-wait",
+            Form.DURATION,
+            g.RUNTIME,
+            "how long pods wait for a device plugin that is away, up to 5m (the default); 0s: they are rejected",
+        ),
+        Flag(
             "end-unknown-pods",
             b,
             g.RUNTIME,

@@ -81,7 +81,7 @@ def machine_ports(
     threads = ThreadPool("images", IMAGE_THREADS_MAX)
     files, records = _files(settings, threads)
     volumes, handlers = _volumes(settings, facts, in_cluster=in_cluster)
-    devices, plugins = _devices(settings, handlers, chance)
+    devices, plugins = _devices(settings, handlers, facts.booted_ns, chance)
     ports = Ports(
         runtime=runtime,
         images=images,
@@ -158,7 +158,7 @@ def _csi(settings: Settings, threads: ThreadPool) -> tuple[CsiVolumes, dict[str,
 
 
 def _devices(
-    settings: Settings, handlers: Mapping[str, PluginHandler], chance: random.Random
+    settings: Settings, handlers: Mapping[str, PluginHandler], booted_ns: int, chance: random.Random
 ) -> tuple[PodDevices, PluginWatcher | None]:
     """Return the devices of pods, and the watcher of all kinds of plugins; none where containers are only simulated.
     ``handlers``: those of the other kinds."""
@@ -167,8 +167,14 @@ def _devices(
     threads = ThreadPool("plugins", PLUGIN_THREADS_MAX)
     sockets, directory = GrpcDeviceSockets(), settings.root_dir / "device-plugins"
     plugins = DevicePlugins(directory, sockets, threads)
-    holdings = DeviceHoldings(directory, plugins, threads)
-    devices = PluginDevices(plugins, holdings, sockets, shows_health=settings.gate("ResourceHealthStatus"))
+    holdings = DeviceHoldings(directory, plugins, threads, booted_ns=booted_ns)
+    devices = PluginDevices(
+        plugins,
+        holdings,
+        sockets,
+        shows_health=settings.gate("ResourceHealthStatus"),
+        wait_seconds=settings.device_wait_seconds,
+    )
     watcher = PluginWatcher(
         settings.root_dir.resolve() / "plugins_registry",
         {**handlers, DEVICE_PLUGIN: plugins},

@@ -23,6 +23,7 @@ from trikubelet.app.paths import Places, places_for
 from trikubelet.app.root_dir import runtime_record
 from trikubelet.app.served import NOT_SERVED, api_port, obstacles
 from trikubelet.core.configuration import Decoding, Effective, as_written, combine, sort_faults
+from trikubelet.core.devices.inventory import GRACE_SECONDS
 from trikubelet.core.document import Document, parse_documents
 from trikubelet.core.node_addresses import ANY_IPV4, ANY_IPV6, node_ip_problem, node_ips_problem
 from trikubelet.core.node_status.own_labels import label_faults
@@ -79,6 +80,7 @@ class Settings:
     ``runtime`` is the container runtime to use and why, ``runtime_cgroups`` the cgroup that its processes are in, or
     empty, ``runtime_message_bytes_max`` how long its replies may be,
     ``embedded_stop_seconds`` how long pods of the embedded one may take to end when the agent stops; 0: no time,
+    ``device_wait_seconds``: how long pods wait for a device plugin that is away,
     ``ends_unknown_pods``: also orphans that the root directory does not know end, ``unknown_pods_means``: how an
     operator has them ended; ``shares_runtime``: the agent starts beside another one,
     ``image_endpoint`` what was configured, or empty.
@@ -102,6 +104,7 @@ class Settings:
     runtime_cgroups: str
     runtime_message_bytes_max: int
     embedded_stop_seconds: int
+    device_wait_seconds: float
     ends_unknown_pods: bool
     unknown_pods_means: str
     shares_runtime: bool
@@ -248,6 +251,7 @@ def _settings(
         runtime_cgroups=flags.runtime_cgroups,
         runtime_message_bytes_max=flags.runtime_message_mib * 2**20,
         embedded_stop_seconds=_stop_seconds(flags.embedded_stop_grace_period),
+        device_wait_seconds=_device_wait_seconds(flags.device_plugin_wait),
         ends_unknown_pods=flags.end_unknown_pods,
         unknown_pods_means=MEANS,
         shares_runtime=flags.share_runtime,
@@ -346,6 +350,10 @@ def _conflicts(flags: AgentFlags) -> list[Fault]:
         _stop_seconds(flags.embedded_stop_grace_period)
     except ValueError as error:
         faults.append(Fault("--embedded-stop-grace-period", None, "", str(error), "write it as in 30s or 2m"))
+    try:
+        _device_wait_seconds(flags.device_plugin_wait)
+    except ValueError as error:
+        faults.append(Fault("--device-plugin-wait", None, "", str(error), "write it as in 30s or 2m"))
     if flags.exit_on_lock_contention and not flags.lock_file:
         faults.append(Fault("--exit-on-lock-contention", None, "", "needs --lock-file"))
     return faults
@@ -356,6 +364,14 @@ def _stop_seconds(text: str) -> int:
     seconds = math.ceil(parse_span(text))
     if seconds > _STOP_SECONDS_MAX:
         raise ValueError(f"{text!r} is longer than {format_duration(_STOP_SECONDS_MAX)}")
+    return seconds
+
+
+def _device_wait_seconds(text: str) -> float:
+    """Return the time that pods wait for a device plugin. Raises ValueError."""
+    seconds = parse_span(text)
+    if seconds > GRACE_SECONDS:
+        raise ValueError(f"{text!r} is longer than {format_duration(GRACE_SECONDS)}")
     return seconds
 
 

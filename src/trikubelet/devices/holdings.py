@@ -20,9 +20,8 @@ import trio
 
 from trikubelet.core.devices import checkpoint
 from trikubelet.core.devices.choice import Open, chosen
-from trikubelet.core.devices.decision import Met, Refused, decide, released
+from trikubelet.core.devices.decision import Awaited, Met, Refused, decide, released, without_answers
 from trikubelet.core.devices.needs import needs, reusable
-from trikubelet.core.devices.trial import known_resources
 from trikubelet.kit.disk import on_disk
 from trikubelet.kit.plain_file import read_plain
 from trikubelet.kit.private_file import write_privately
@@ -35,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from trikubelet.core.devices.decision import Decision
+    from trikubelet.core.devices.decision import Answer, Decision
     from trikubelet.core.devices.needs import Need
-    from trikubelet.devices.plugins import DevicePlugins
+    from trikubelet.devices.plugins import Connected, DevicePlugins
     from trikubelet.kit.threads import ThreadPool
     from trikubelet.model.devices import Holder, Holdings
     from trikubelet.model.k8s import Pod
@@ -53,12 +52,16 @@ CALL_SECONDS_MAX: Final = 120.0
 
 
 class DeviceHoldings:
-    """Owns which container holds which devices, and the file in which that is recorded."""
+    """Owns which container holds which devices, by which plugin's answer, and the file in which the first is
+    recorded."""
 
-    def __init__(self, directory: Path, plugins: DevicePlugins, threads: ThreadPool) -> None:
+    def __init__(self, directory: Path, plugins: DevicePlugins, threads: ThreadPool, *, booted_ns: int = 0) -> None:
+        """``booted_ns``: when the machine started, in nanoseconds since the epoch."""
         self.had_file = False
         """True if an earlier run had recorded devices."""
         self._path = directory / FILE
+        self._booted_ns = booted_ns
+        self._answered: dict[Holder, Connected] = {}
         self._plugins = plugins
         self._threads = threads
         self._held: Holdings = {}
@@ -67,9 +70,10 @@ class DeviceHoldings:
         self._writing = trio.Lock()
 
     async def load(self) -> None:
-        """Read the file of an earlier run. A damaged file is reported and kept beside the new one. Raises OSError."""
+        """Read the file of an earlier run. A damaged file is reported and kept beside the new one. Answers from before
+        the machine booted do not count: their paths may name other hardware now. Raises OSError."""
         try:
-            content = await self._on_disk(partial(read_plain, self._path, FILE_BYTES_MAX))
+            content, written_ns = await self._on_disk(partial(_read, self._path))
         except FileNotFoundError:
             return
         self.had_file = True
@@ -80,7 +84,9 @@ class DeviceHoldings:
             log.warning("Cannot read %s, the devices of running pods are unknown: %s (kept as %s)", FILE, error, aside)
             await self._on_disk(partial(self._path.replace, aside))
             return
-        self._held = self._written = found.holdings
+        self._written = found.holdings
+        is_earlier_boot = written_ns < self._booted_ns
+        self._held = without_answers(found.holdings) if is_earlier_boot else found.holdings
         self._recorded = found.resources
         self._plugins.restore(found.resources)
 
@@ -93,21 +99,31 @@ class DeviceHoldings:
         }
 
     @property
+    def resources(self) -> frozenset[str]:
+        """The resources that plugins have brought, or that a container holds still."""
+        return self._plugins.resources | {holder.resource for holder in self._held}
+
+    @property
     def held(self) -> Mapping[Holder, Held]:
         """All holdings at this moment."""
         return self._held
 
-    async def ensure(self, pod: Pod, *, only: str | None = None, keeps: bool = False) -> Met | Refused:
+    async def ensure(
+        self, pod: Pod, *, only: str | None = None, keeps: bool = False, awaited: Mapping[str, float] | None = None
+    ) -> Answer:
         """Give the pod's containers the devices that they need and do not hold yet. ``only``: the name of the one that
         counts; ``keeps``: a container that holds devices keeps them, whatever is known of their plugin and their health
-        by now. Raises OSError if the devices cannot be recorded, and ValueError for an amount that is none."""
-        for need in needs(pod, known_resources(self._plugins.inventory, self._held)):
+        by now; ``awaited``: resources whose plugins may return, with the time at which that is given up. Raises OSError
+        if the devices cannot be recorded, and ValueError for an amount that is none."""
+        for need in needs(pod, self.resources):
             if only not in (None, need.holder.container):
                 continue
             held = self._held.get(need.holder)
             has_own = keeps and held is not None and bool(held.answer)
             if isinstance(answer := await self._meet(pod, need, has_own), Refused):
-                return answer
+                resource = need.holder.resource
+                until = (awaited or {}).get(resource)
+                return answer if until is None else Awaited(resource, until)
         await self.record()
         return Met()
 
@@ -116,6 +132,7 @@ class DeviceHoldings:
         same."""
         if any(holder.pod_uid in uids for holder in self._held):
             self._held = released(self._held, uids)
+            self._answered = {holder: by for holder, by in self._answered.items() if holder in self._held}
             await self.record()
 
     def holders(self) -> frozenset[str]:
@@ -129,9 +146,14 @@ class DeviceHoldings:
                 return decision
             if isinstance(decision, Met):
                 held = self._held.get(need.holder)
-                if held is None or held.answer or keeps_running:
+                if held is None or (held.answer and not self._is_outdated(need.holder)):
                     return decision
-                return await self._allocate(need.holder, held)
+                answer = await self._allocate(need.holder, held)
+                if isinstance(answer, Refused) and keeps_running and held.answer:
+                    said = "The device plugin of %s does not allocate a container's devices again, it keeps them: %s"
+                    log.warning(said, need.holder.resource, answer.message)
+                    return Met()
+                return answer
             try:
                 advice = await self._advice(need.holder.resource, decision)
             except PluginFailed as error:
@@ -141,7 +163,12 @@ class DeviceHoldings:
                 devices = self._plugins.inventory[need.holder.resource].devices
                 held = Held({name: devices[name].numa_nodes for name in chosen(decision, advice)})
                 self._held = {**self._held, need.holder: held}
-                return await self._allocate(need.holder, held)
+                return await self._allocate(need.holder, held, is_new=True)
+
+    def _is_outdated(self, holder: Holder) -> bool:
+        """True if the plugin has registered again since it answered: it may give the devices by other paths now."""
+        connected = self._plugins.connected.get(holder.resource)
+        return connected is not None and self._answered.get(holder) is not connected
 
     def _decide(self, pod: Pod, need: Need, keeps_running: bool) -> Decision:
         return decide(
@@ -159,25 +186,25 @@ class DeviceHoldings:
         with within(CALL_SECONDS_MAX):
             return await connected.plugin.preferred(choice.question)
 
-    async def _allocate(self, holder: Holder, held: Held) -> Met | Refused:
-        """Ask the plugin what the container needs for its devices. Without an answer it does not hold them."""
-        answer = b""
-        is_answered = False
+    async def _allocate(self, holder: Holder, held: Held, *, is_new: bool = False) -> Met | Refused:
+        """Ask the plugin what the container needs for its devices. Without an answer it does not get ``is_new`` ones,
+        and keeps others."""
+        found = None if is_new else held
         try:
             connected = self._plugins.connected.get(holder.resource)
             if connected is None:
                 return Refused(f"endpoint not found in cache for a registered resource: {holder.resource}")
             with within(CALL_SECONDS_MAX):
-                answer = await connected.plugin.allocate(held.devices)
-            is_answered = True
+                found = Held(held.devices, await connected.plugin.allocate(held.devices))
+            self._answered[holder] = connected
             return Met()
         except PluginFailed as error:
             return Refused(str(error))
         finally:
-            # The pod may have ended meanwhile, and what it held was released.
+            # The pod may have ended meanwhile, and its holdings were released.
             if self._held.get(holder) is held:
                 others = {one: its for one, its in self._held.items() if one != holder}
-                self._held = {**others, holder: Held(held.devices, answer)} if is_answered else others
+                self._held = others if found is None else {**others, holder: found}
 
     async def record(self) -> None:
         """Write the file if it is outdated: the holdings and the names of the resources are all that a later run of the
@@ -195,3 +222,8 @@ class DeviceHoldings:
 
     def __repr__(self) -> str:
         return f"<DeviceHoldings of {len(self._held)} holders>"
+
+
+def _read(path: Path) -> tuple[bytes, int]:
+    """Return the content of the file, and when it was written. In a thread. Raises OSError."""
+    return read_plain(path, FILE_BYTES_MAX), path.stat().st_mtime_ns

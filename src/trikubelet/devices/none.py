@@ -13,7 +13,7 @@ from trikubelet.model.devices import RunOptions
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from trikubelet.core.devices.decision import Refused
+    from trikubelet.core.devices.decision import Answer
     from trikubelet.core.devices.inventory import Amounts
     from trikubelet.model import k8s
 
@@ -43,7 +43,7 @@ class NoDevices:
     def refusal(self, _pod: k8s.Pod, _unlisted: Collection[str] = ()) -> str:
         return ""
 
-    async def ensure(self, _pod: k8s.Pod) -> Met | Refused:
+    async def ensure(self, _pod: k8s.Pod) -> Answer:
         return Met()
 
     async def for_container(self, _pod: k8s.Pod, _container: str) -> RunOptions:

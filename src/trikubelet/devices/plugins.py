@@ -91,6 +91,16 @@ class DevicePlugins:
         """The resources that are known now, without those whose grace has ended."""
         return inventory.expired(self._inventory, trio.current_time()).kept
 
+    @property
+    def resources(self) -> frozenset[str]:
+        """The names of the resources that a plugin of this run or of the record has brought, also of those that are
+        gone: no pod can run without them as if they were unknown."""
+        return frozenset(self._inventory)
+
+    def awaited(self, wait_seconds: float) -> dict[str, float]:
+        """Return the resources whose plugins are away and may return (see ``inventory.awaited``)."""
+        return inventory.awaited(self._inventory, trio.current_time(), wait_seconds)
+
     def restore(self, resources: Iterable[str]) -> None:
         """An earlier run knew these resources: they have no devices until their plugins register."""
         self._inventory = {**inventory.restored(resources, trio.current_time()), **self._inventory}

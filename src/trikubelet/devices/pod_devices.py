@@ -17,19 +17,20 @@ import trio
 
 from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.devices import trial
-from trikubelet.core.devices.decision import Refused
+from trikubelet.core.devices.decision import AWAITS_PLUGIN, Awaited, Refused
 from trikubelet.core.devices.health import health_of
 from trikubelet.core.devices.run_options import merged
 from trikubelet.kit.failure_log import FailureLog
 from trikubelet.kit.listeners import Listeners
 from trikubelet.kit.slot import Slot
+from trikubelet.model.errors import RetryAt
 from trikubelet.model.plugins import PluginFailed
 from trikubelet.plugins.asking import within
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from trikubelet.core.devices.decision import Met
+    from trikubelet.core.devices.decision import Answer
     from trikubelet.core.devices.inventory import Amounts
     from trikubelet.devices.holdings import DeviceHoldings
     from trikubelet.devices.plugins import DevicePlugins
@@ -47,18 +48,27 @@ _RECORDING: Final = "record the devices of pods"
 
 
 class PluginDevices:
-    """Owns the resources as they were when pods last learnt of them. ``changed``: the UIDs of the pods that hold
-    devices of a resource that changed; none if only the node's amounts did."""
+    """Owns the resources as they were when pods last learnt of them, and which pods wait for a plugin. ``changed``: the
+    UIDs of those, and of the pods that hold devices of a resource that changed; none if only the node's amounts did."""
 
     def __init__(
-        self, plugins: DevicePlugins, holdings: DeviceHoldings, sockets: DeviceSockets, *, shows_health: bool
+        self,
+        plugins: DevicePlugins,
+        holdings: DeviceHoldings,
+        sockets: DeviceSockets,
+        *,
+        shows_health: bool,
+        wait_seconds: float,
     ) -> None:
-        """``shows_health``: the feature gate ResourceHealthStatus."""
+        """``shows_health``: the feature gate ResourceHealthStatus; ``wait_seconds``: how long pods wait for a plugin
+        that is away."""
         self.changed: Final[Listeners[Collection[str]]] = Listeners("devices that changed")
         self._plugins = plugins
         self._holdings = holdings
         self._sockets = sockets
         self._shows_health = shows_health
+        self._wait_seconds = wait_seconds
+        self._waiting: set[str] = set()
         self._known: Mapping[str, Resource] = {}
         self._failure_log = FailureLog()
         self._due: Slot[None] = Slot()
@@ -87,21 +97,34 @@ class PluginDevices:
         return self._plugins.amounts()
 
     def resources(self) -> Collection[str]:
-        return trial.known_resources(self._plugins.inventory, self._holdings.held)
+        return self._holdings.resources
 
     def refusal(self, pod: k8s.Pod, unlisted: Collection[str] = ()) -> str:
         try:
-            return trial.refusal(pod, self._plugins.inventory, self._holdings.held, unlisted)
+            return trial.refusal(
+                pod,
+                self._plugins.inventory,
+                self._holdings.held,
+                resources=self._holdings.resources.union(unlisted),
+                awaited=self._plugins.awaited(self._wait_seconds),
+            )
         except ValueError as error:
             return str(error)
 
-    async def ensure(self, pod: k8s.Pod) -> Met | Refused:
-        return await self._holdings.ensure(pod)
+    async def ensure(self, pod: k8s.Pod) -> Answer:
+        answer = await self._holdings.ensure(pod, awaited=self._plugins.awaited(self._wait_seconds))
+        self._note_wait(pod, answer)
+        return answer
 
     async def for_container(self, pod: k8s.Pod, container: str) -> RunOptions:
+        awaited = self._plugins.awaited(self._wait_seconds)
         try:
-            if isinstance(answer := await self._holdings.ensure(pod, only=container, keeps=True), Refused):
+            answer = await self._holdings.ensure(pod, only=container, keeps=True, awaited=awaited)
+            self._note_wait(pod, answer)
+            if isinstance(answer, Refused):
                 raise ConfigError(answer.message, container)
+            if isinstance(answer, Awaited):
+                raise RetryAt(AWAITS_PLUGIN, answer.message, answer.until_seconds, container)
             held = self._holdings.of(pod, container)
             for resource, its in held.items():
                 await self._pre_start(resource, its)
@@ -109,7 +132,14 @@ class PluginDevices:
         except (PluginFailed, ValueError) as error:
             raise ConfigError(str(error), container) from error
 
+    def _note_wait(self, pod: k8s.Pod, answer: Answer) -> None:
+        if isinstance(answer, Awaited):
+            self._waiting.add(pod.metadata.uid)
+        else:
+            self._waiting.discard(pod.metadata.uid)
+
     async def release(self, uid: str) -> None:
+        self._waiting.discard(uid)
         try:
             await self._holdings.release({uid})
         except OSError as error:
@@ -139,7 +169,8 @@ class PluginDevices:
         before, self._known = self._known, self._plugins.inventory
         changed = {name for name in before.keys() | self._known if before.get(name) != self._known.get(name)}
         self._due.put(None)
-        self.changed.notify({holder.pod_uid for holder in self._holdings.held if holder.resource in changed})
+        holding = {holder.pod_uid for holder in self._holdings.held if holder.resource in changed}
+        self.changed.notify(holding | self._waiting)
 
     async def _record_resources(self) -> None:
         """Record which resources have a plugin, so that a later run of the agent waits for it."""

@@ -127,6 +127,10 @@ class CarryOut:
             at = min([wait.at, *(error.at if isinstance(error, RetryAt) else again for error in errors)])
             raise RetryAt(wait.reason, wait.message, at, wait.container)
 
+    def note_wait(self, pod: Pod, wait: RetryAt | None) -> None:
+        """Record that all containers of the pod wait for a device plugin, or no longer do."""
+        self._starter.note_wait(pod, wait)
+
     def forget(self, uid: str) -> None:
         """Forget this instance of the pod: what kept it and its containers from being started no longer counts."""
         self._starter.forget(uid)

@@ -21,7 +21,7 @@ from trikubelet.core.names import EPHEMERAL_CONTAINER, container_kind, log_link_
 from trikubelet.core.restarts import RUN_CONTAINER_ERROR
 from trikubelet.kit.disk import disk_in_time
 from trikubelet.kit.settle import settled
-from trikubelet.model.errors import PodSyncError
+from trikubelet.model.errors import PodSyncError, RetryAt
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeFailure
 from trikubelet.pods.created_not_started import created_not_started, try_remove
 from trikubelet.pods.in_time import in_time
@@ -145,6 +145,9 @@ class ContainerCreator:
             message = error.message if isinstance(error, ConfigError) else str(error)
             self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {message}")
             raise ConfigError(message, container.name) from error
+        except RetryAt as wait:
+            self._events.record(object_ref(pod, container.name), "Warning", wait.reason, wait.message)
+            raise
         try:
             return with_devices(await self._configs.with_sub_paths(pod, container, new_config), devices)
         except PodSyncError as error:

@@ -21,7 +21,7 @@ from trikubelet.core.actions import plan
 from trikubelet.core.lifecycle import Outcome, StopReason
 from trikubelet.core.names import is_static, object_ref
 from trikubelet.core.pod_status.phase import TERMINAL
-from trikubelet.model.errors import DevicesRefused, PodSyncError
+from trikubelet.model.errors import DevicesRefused, PodSyncError, RetryAt
 from trikubelet.model.runtime import SandboxState
 
 if TYPE_CHECKING:
@@ -99,14 +99,8 @@ class PodSyncer:
         """Plan and carry out; ``pod`` has its allocated resources."""
         uid = pod.metadata.uid
         await self._preparation.begin(pod)
-        if not observed.sandboxes and not observed.containers:
-            try:
-                await self._preparation.allocate(pod)
-            except DevicesRefused as refusal:
-                self._publisher.refuse(pod, refusal)
-                if is_static(pod):
-                    raise  # no controller makes another one
-                return Outcome.DONE
+        if not observed.sandboxes and not observed.containers and not await self._allocate(pod, observed):
+            return Outcome.DONE
         self._observations.note_earlier(uid)
         self._publisher.note_life(pod, status)
         resize = self._resizing.under_way(pod, observed)
@@ -130,6 +124,23 @@ class PodSyncer:
             raise problem
         # PLEG reports starts and deaths, but not removals, so no event may follow.
         return Outcome.AT_ONCE if actions.to_reset else Outcome.AGAIN
+
+    async def _allocate(self, pod: k8s.Pod, observed: PodObservation) -> bool:
+        """Give the pod its devices, before anything of it is made. False if it cannot have them, and has failed. Raises
+        PodSyncError if it tries again."""
+        try:
+            await self._preparation.allocate(pod)
+        except DevicesRefused as refusal:
+            self._publisher.refuse(pod, refusal)
+            if is_static(pod):
+                raise  # no controller makes another one
+            return False
+        except RetryAt as wait:
+            self._carry_out.note_wait(pod, wait)
+            self._publisher.publish(pod, observed, is_ending=False)
+            raise
+        self._carry_out.note_wait(pod, None)
+        return True
 
     async def terminate(self, pod: k8s.Pod, state: Terminating, before: PodObservation) -> Outcome:
         """Stop every container and sandbox within the grace. DONE: none runs any more.

@@ -15,10 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.admission import without_devices
-from trikubelet.core.devices.decision import Refused
+from trikubelet.core.devices.decision import AWAITS_PLUGIN, Awaited, Refused
 from trikubelet.core.names import object_ref
 from trikubelet.kit.disk import disk_in_time
-from trikubelet.model.errors import CgroupFailed, DevicesRefused, NetworkNotReady, PodSyncError, VolumeFailed
+from trikubelet.model.errors import CgroupFailed, DevicesRefused, NetworkNotReady, PodSyncError, RetryAt, VolumeFailed
 from trikubelet.model.names import uid_problem
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Preparation:
 
     async def allocate(self, pod: Pod) -> None:
         """Give the pod its devices, before anything of it is made. Raises DevicesRefused if its plugins do not give
-        them, and PodSyncError if that cannot be recorded."""
+        them, RetryAt while it waits for one of them, and PodSyncError if the devices cannot be recorded."""
         self._tear_down.not_down(pod.metadata.uid)
         try:
             answer = await self._devices.ensure(pod)
@@ -76,6 +76,9 @@ class Preparation:
             message = f"cannot allocate its devices: {error}"
             self._events.record(object_ref(pod), "Warning", "FailedSync", message)
             raise PodSyncError("FailedSync", message) from error
+        if isinstance(answer, Awaited):
+            self._events.record(object_ref(pod), "Warning", AWAITS_PLUGIN, answer.message)
+            raise RetryAt(AWAITS_PLUGIN, answer.message, answer.until_seconds)
         if isinstance(answer, Refused):
             raise DevicesRefused(*astuple(without_devices(answer.message)))
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import trio
 
     from trikubelet.core.devices.choice import Question
-    from trikubelet.core.devices.decision import Met, Refused
+    from trikubelet.core.devices.decision import Answer
     from trikubelet.core.devices.inventory import Amounts
     from trikubelet.kit.listeners import Listeners
     from trikubelet.model import k8s
@@ -102,14 +102,14 @@ class PodDevices(Protocol):
         only a plugin can bring."""
         ...
 
-    async def ensure(self, pod: k8s.Pod) -> Met | Refused:
+    async def ensure(self, pod: k8s.Pod) -> Answer:
         """Give the pod's containers the devices that they need and do not hold yet. Raises OSError if that cannot be
         recorded, and ValueError."""
         ...
 
     async def for_container(self, pod: k8s.Pod, container: str) -> RunOptions:
         """Return the additions to the container's configuration, which is about to be made; it keeps the devices that
-        it holds. Raises ConfigError and OSError."""
+        it holds. Raises ConfigError, RetryAt while it waits for a plugin, and OSError."""
         ...
 
     async def release(self, uid: str) -> None:

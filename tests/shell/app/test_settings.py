@@ -489,6 +489,18 @@ def test_pods_of_the_embedded_runtime_have_whole_seconds_to_end(written: str, se
     assert seconds == settings(*words).embedded_stop_seconds
 
 
+@pytest.mark.parametrize(("written", "seconds"), [("", 300.0), ("0s", 0.0), ("90s", 90.0), ("5m", 300.0)])
+def test_time_that_pods_wait_for_a_device_plugin_is_the_flags(written: str, seconds: float) -> None:
+    words = [f"--device-plugin-wait={written}"] if written else []
+    assert seconds == settings(*words).device_wait_seconds
+
+
+@pytest.mark.parametrize(("written", "why"), [("soon", "'soon' is not a duration"), ("6m", "'6m' is longer than 5m0s")])
+def test_wait_for_a_device_plugin_that_is_none_is_refused_with_its_flag(written: str, why: str) -> None:
+    with pytest.raises(StartFailed, match=f"^--device-plugin-wait: {why}"):
+        settings(f"--device-plugin-wait={written}")
+
+
 @pytest.mark.parametrize(
     ("written", "why"),
     [

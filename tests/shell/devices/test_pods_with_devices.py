@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import pytest
 import trio
 from msgspec.structs import replace
 
@@ -30,20 +31,23 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime_config import ContainerConfig
 
 GPU = "example.com/gpu"
+WAITS = f"waits for the device plugin of {GPU} to register"
 
 
-def devices_at(place: Path) -> PluginDevices:
+def devices_at(place: Path, wait_seconds: float = 0.0, booted_ns: int = 0) -> PluginDevices:
     """The devices of one run of an agent."""
     sockets, threads = GrpcDeviceSockets(), NoThreads()
     plugins = DevicePlugins(place, sockets, threads)  # type: ignore[arg-type]
-    holdings = DeviceHoldings(place, plugins, threads)  # type: ignore[arg-type]
-    return PluginDevices(plugins, holdings, sockets, shows_health=True)
+    holdings = DeviceHoldings(place, plugins, threads, booted_ns=booted_ns)  # type: ignore[arg-type]
+    return PluginDevices(plugins, holdings, sockets, shows_health=True, wait_seconds=wait_seconds)
 
 
 @asynccontextmanager
-async def agent(bench: Bench, place: Path, *pods: k8s.Pod) -> AsyncGenerator[Node, None]:
+async def agent(
+    bench: Bench, place: Path, *pods: k8s.Pod, wait_seconds: float = 0.0, booted_ns: int = 0
+) -> AsyncGenerator[Node, None]:
     """One run of an agent on the bench."""
-    bench.devices = devices_at(place)
+    bench.devices = devices_at(place, wait_seconds, booted_ns)
     async with bench.agent(*pods) as node:
         yield node
 
@@ -183,6 +187,103 @@ async def test_static_pod_does_not_run_without_a_device_that_no_plugin_brought(
         async with registered(plugin, place, node):
             await until(lambda: "Running" == shown(node, static).phase)
             assert ["a"] == [env(config) for config in made(bench)]
+
+
+@pytest.mark.parametrize("source", ["api", "file"])
+async def test_pod_waits_visibly_for_a_plugin_that_is_late_after_a_restart(
+    autojump_clock: MockClock, place: Path, source: str
+) -> None:
+    plugin, one = TestPlugin("a", "b"), wanting("one", source=source)
+    bench = Bench()
+    async with agent(bench, place) as node, registered(plugin, place, node):
+        desire(node, one)
+        await until(lambda: bool(made(bench)))
+    bench = Bench()  # the runtime has lost its containers
+    async with agent(bench, place, one, wait_seconds=120.0) as node:
+        await until(lambda: waiting(node, one) is not None)
+        await trio.sleep(60)
+        assert ("WaitingForDevicePlugin", WAITS) == waiting(node, one)
+        assert "Pending" == shown(node, one).phase
+        assert "WaitingForDevicePlugin" in reasons(node, one)
+        async with registered(plugin, place, node):
+            with trio.fail_after(5):
+                await until(lambda: ["a"] == [env(config) for config in made(bench)])
+            await until(lambda: waiting(node, one) is None)
+
+
+async def test_wait_for_a_plugin_ends_in_a_rejection(autojump_clock: MockClock, place: Path) -> None:
+    plugin, one = TestPlugin("a"), wanting("one")
+    async with agent(Bench(), place) as node, registered(plugin, place, node):
+        await trio.sleep(5)  # the resource is recorded
+    bench = Bench()
+    async with agent(bench, place, one, wait_seconds=120.0) as node:
+        await until(lambda: "Failed" == shown(node, one).phase, seconds=180)
+        assert 120.0 <= trio.current_time()
+        assert f"no healthy devices present; cannot allocate unhealthy devices {GPU}" in shown(node, one).message
+        assert {} == bench.world.containers
+
+
+async def test_without_a_wait_a_late_plugin_is_a_rejection_at_once_as_upstream(
+    autojump_clock: MockClock, place: Path
+) -> None:
+    plugin, one = TestPlugin("a"), wanting("one")
+    async with agent(Bench(), place) as node, registered(plugin, place, node):
+        await trio.sleep(5)
+    async with agent(Bench(), place, one) as node:
+        await until(lambda: "Failed" == shown(node, one).phase, seconds=5)
+        assert "UnexpectedAdmissionError" == shown(node, one).reason
+
+
+async def test_pod_does_not_run_without_devices_that_the_node_has_dropped(
+    autojump_clock: MockClock, place: Path
+) -> None:
+    bench, plugin, one = Bench(), TestPlugin("a"), wanting("one")
+    async with agent(bench, place) as node:
+        async with registered(plugin, place, node):
+            pass
+        await trio.sleep(400)
+        assert (0, 0) == node.devices.amounts()[GPU]
+        desire(node, one)
+        await until(lambda: "Failed" == shown(node, one).phase)
+        assert f"cannot allocate unregistered device {GPU}" in shown(node, one).message
+
+
+async def test_after_a_boot_a_container_waits_for_its_plugin_and_gets_the_same_device(
+    autojump_clock: MockClock, place: Path
+) -> None:
+    bench, plugin, one = Bench(), TestPlugin("a", "b"), wanting("one")
+    async with agent(bench, place) as node, registered(plugin, place, node):
+        desire(node, one)
+        await until(lambda: bool(made(bench)))
+    bench.world.reboot()
+    plugin.devices = dict.fromkeys("ba", ("Healthy", ()))
+    async with agent(bench, place, one, wait_seconds=60.0, booted_ns=1 << 62) as node:
+        await until(lambda: ("WaitingForDevicePlugin", WAITS) == waiting(node, one))
+        assert [] == made(bench)
+        await trio.sleep(100)
+        assert waiting(node, one) is not None
+        async with registered(plugin, place, node):
+            await until(lambda: ["a"] == [env(config) for config in made(bench)])
+        assert [["a"], ["a"]] == allocations(plugin)
+
+
+async def test_plugin_that_registered_again_is_asked_again_before_the_next_start(
+    autojump_clock: MockClock, place: Path
+) -> None:
+    bench, plugin = Bench(), TestPlugin("a")
+    one = wanting("one", command=("exit", "1", "30"))
+    async with agent(bench, place) as node:
+        async with registered(plugin, place, node):
+            desire(node, one)
+            await until(lambda: 2 == len(starts(plugin)))
+            assert [["a"]] == allocations(plugin)
+        async with registered(plugin, place, node):
+            await until(lambda: [["a"], ["a"]] == allocations(plugin))
+            plugin.refuses = True
+        async with registered(plugin, place, node):
+            before = len(starts(plugin))
+            await until(lambda: len(starts(plugin)) > before, seconds=600)  # it keeps what it was given
+            assert 3 <= len(allocations(plugin))
 
 
 async def test_container_waits_for_a_plugin_that_fails_before_its_start(autojump_clock: MockClock, place: Path) -> None:

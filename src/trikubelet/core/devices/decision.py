@@ -5,8 +5,8 @@ A need that is met costs nothing and changes nothing, so the decision can be ask
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.devices.choice import Open, classes, opened
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     from trikubelet.core.devices.needs import Need
     from trikubelet.model.devices import Held, Holder, Holdings, Resource
+
+
+AWAITS_PLUGIN: Final = "WaitingForDevicePlugin"
+"""The reason for which containers wait, and of the event about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,22 @@ class Refused:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """The need cannot be met while the plugin of the ``resource`` is away. ``until_seconds``: when that is given up, on
+    the caller's clock."""
+
+    resource: str
+    until_seconds: float
+
+    @property
+    def message(self) -> str:
+        """The reason for the wait, for the pod's status."""
+        return f"waits for the device plugin of {self.resource} to register"
+
+
 Decision = Met | Open | Refused
+Answer = Met | Refused | Awaited
 
 
 def decide(
@@ -81,3 +100,8 @@ def in_use(holdings: Mapping[Holder, Held], resource: str) -> frozenset[str]:
 def released(holdings: Mapping[Holder, Held], uids: AbstractSet[str]) -> Holdings:
     """Return the holdings without those of the pods with these UIDs."""
     return {holder: held for holder, held in holdings.items() if holder.pod_uid not in uids}
+
+
+def without_answers(holdings: Mapping[Holder, Held]) -> Holdings:
+    """Return the holdings without the answers of plugins, which are asked again before the next use."""
+    return {holder: replace(held, answer=b"") for holder, held in holdings.items()}

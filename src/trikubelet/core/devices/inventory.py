@@ -72,6 +72,16 @@ def grace_ends_at(inventory: Mapping[str, Resource], now_seconds: float) -> floa
     return min((at for at in ends if at > now_seconds), default=inf)
 
 
+def awaited(inventory: Mapping[str, Resource], now_seconds: float, wait_seconds: float) -> dict[str, float]:
+    """Return the resources whose plugins are away and may return, each with the time at which that is given up."""
+    ends = {
+        name: one.stopped_at_seconds + min(wait_seconds, GRACE_SECONDS)
+        for name, one in inventory.items()
+        if one.stopped_at_seconds is not None
+    }
+    return {name: at for name, at in ends.items() if now_seconds < at}
+
+
 def amounts(inventory: Mapping[str, Resource], now_seconds: float) -> dict[str, Amounts]:
     """Return the amounts of each resource, by name. They are 0 for one whose grace has ended: like upstream, its name
     stays, because a name that is missing from the node's status is not a plugin's."""

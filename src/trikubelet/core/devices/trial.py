@@ -16,24 +16,20 @@ if TYPE_CHECKING:
     from trikubelet.model.k8s import Pod
 
 
-def known_resources(inventory: Mapping[str, Resource], holdings: Mapping[Holder, Held]) -> frozenset[str]:
-    """Return the resources that plugins offer, or offered to a container that holds some of them still."""
-    return frozenset(inventory) | {holder.resource for holder in holdings}
-
-
 def refusal(
     pod: Pod,
     inventory: Mapping[str, Resource],
     holdings: Mapping[Holder, Held],
-    unlisted: Collection[str] = (),
+    resources: Collection[str],
+    awaited: Collection[str] = (),
 ) -> str:
     """Return why the pod cannot have its devices now, in upstream's words; "" if it can, as far as the node knows: its
-    plugins are not asked. ``unlisted``: resources that only a plugin can bring. Raises ValueError for an amount that is
-    none."""
+    plugins are not asked. ``resources``: those that only a plugin can bring; ``awaited``: those of them whose plugins
+    are away and may return, which is no refusal. Raises ValueError for an amount that is none."""
     held = dict(holdings)
-    for need in needs(pod, known_resources(inventory, holdings).union(unlisted)):
+    for need in needs(pod, resources):
         match decide(need, inventory, held, reusable=reusable(pod, need.holder, held)):
-            case Refused(message=message):
+            case Refused(message=message) if need.holder.resource not in awaited:
                 return message
             case Open() as choice:
                 held[need.holder] = Held(dict.fromkeys(chosen(choice), frozenset()))
