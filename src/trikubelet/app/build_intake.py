@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trikubelet.model.frozen import Frozen
 from trikubelet.pods.admission import Admission
 from trikubelet.pods.evaluation import Evaluation
 from trikubelet.pods.resize_decisions import ResizeDecisions
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from trikubelet.sources.desired import DesiredPods
 
 
-@dataclass(frozen=True, slots=True)
-class Intake:
+class Intake(Frozen):
     """The parts that others need."""
 
     evaluation: Evaluation

@@ -3,9 +3,9 @@ take away what pods leave and end the pods that a node cannot keep. A part of ``
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trikubelet.model.frozen import Frozen
 from trikubelet.node.container_remover import ContainerRemover
 from trikubelet.node.eviction import Eviction
 from trikubelet.node.garbage import GarbageCollection
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from trikubelet.sources.desired import DesiredPods
 
 
-@dataclass(frozen=True, slots=True)
-class Upkeep:
+class Upkeep(Frozen):
     """The parts that others need. ``log_rotation``: None where the rules have none."""
 
     orphan_cleanup: OrphanedPodCleanup

@@ -11,13 +11,13 @@ the next process asks before it starts.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime_errors import RuntimeCallError
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ ASK_SECONDS_MAX: Final = 3.0
 """A runtime is often started with its agent; one that is unavailable for longer must not delay reading manifests."""
 
 
-@dataclass(frozen=True, slots=True)
-class Driver:
+class Driver(Frozen):
     """The cgroup driver an agent starts with; ``assumed``: the runtime could not be asked about it yet."""
 
     name: str

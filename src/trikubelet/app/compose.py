@@ -14,7 +14,7 @@ import logging
 import os
 import random
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -47,6 +47,7 @@ from trikubelet.host.node import read_node
 from trikubelet.host.part_cgroups import PartCgroups
 from trikubelet.host.subordinate_ids import read_subordinate_ids
 from trikubelet.kit.threads import ThreadPool
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.usage import MachineIds
 from trikubelet.node.addresses import NodeAddresses
 from trikubelet.node.agent_stop import end_pods
@@ -89,8 +90,7 @@ SHUTDOWN_THREADS_MAX: Final = 3
 has a thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(Frozen):
     """The joined agent, for those who only read. ``checks`` are its health checks by name; ``version`` returns the
     version that it reports now."""
 

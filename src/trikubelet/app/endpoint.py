@@ -15,12 +15,12 @@ thinks is worse than one that does not start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.cri.endpoint import connect_failure, socket_path
 from trikubelet.kit.unix_connection import connected
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +34,7 @@ DEFAULT: Final = "unix:///run/containerd/containerd.sock"
 WELL_KNOWN: Final = (DEFAULT, "unix:///run/crio/crio.sock", "unix:///run/cri-dockerd.sock")
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeRecord:
+class RuntimeRecord(Frozen):
     """The runtime that a root directory has recorded. ``has_pods``: pods of it are there."""
 
     endpoint: str
@@ -43,8 +42,7 @@ class RuntimeRecord:
     has_pods: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointChoice:
+class EndpointChoice(Frozen):
     """An endpoint and why it was chosen, as one sentence. ``passed_over``: the sockets that exist and were not taken,
     each with its reason."""
 

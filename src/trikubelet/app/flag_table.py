@@ -7,9 +7,10 @@ and kubeadm pass it, and named in the warning at start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from trikubelet.model.frozen import Frozen
 
 
 class Form(Enum):
@@ -45,8 +46,7 @@ class Group(Enum):
     IGNORED = "accepted for compatibility, without effect"
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Frozen):
     """One flag. ``field`` is the field of KubeletConfiguration it sets, empty for what only flags can set."""
 
     name: str

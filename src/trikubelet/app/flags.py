@@ -13,8 +13,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import field
 
 from trikubelet.app.flag_help import SHORT
 from trikubelet.app.flag_table import FLAGS, Flag, Form
@@ -23,13 +25,13 @@ from trikubelet.core.configuration import FieldSetting
 from trikubelet.core.field_path import place_of
 from trikubelet.core.masking import MASK, mask_url
 from trikubelet.model.faults import Fault, nearest
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class AgentFlags:
+class AgentFlags(Frozen):
     """What was given on the command line. Empty texts count as not given. ``settings`` are the fields of the
     configuration that flags set; ``without_effect`` the flags that are only accepted, with their dashes; ``faults`` the
     errors in the others, for ``app.settings`` to report together with the faults of files."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.app.endpoint import DEFAULT
@@ -19,13 +18,13 @@ from trikubelet.core.document import parse_documents
 from trikubelet.cri.endpoint import socket_path
 from trikubelet.host.processes import command_line, holders_of, parents_of, processes_named
 from trikubelet.kit.plain_file import read_plain
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class _Kubelet:
+class _Kubelet(Frozen):
     """A program with a kubelet inside; k0s has none, it starts a kubelet with flags. ``runtime``: the endpoint it uses
     unless it is given another; ``configuration``: its configuration file, likewise; ``field``: what the endpoint is
     called there."""

@@ -8,10 +8,10 @@ and a disk, the simulation a world in memory. ``run_node`` is the work nursery o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import trio
+from msgspec import field
 
 from trikubelet.app.build_intake import build_intake
 from trikubelet.app.build_pod_syncer import build_pod_syncer
@@ -26,6 +26,7 @@ from trikubelet.devices.none import NoDevices
 from trikubelet.images.puller import Puller, PullRules
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.slot import Slot
+from trikubelet.model.frozen import Frozen
 from trikubelet.node.eviction import Eviction
 from trikubelet.node.garbage import GarbageCollection
 from trikubelet.node.housekeeping import Housekeeping
@@ -89,8 +90,7 @@ if TYPE_CHECKING:
     from trikubelet.sources.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
+class Ports(Frozen):
     """The world as a node sees it. ``ids_of_users`` returns the ids that users of the node may take for their own
     containers (``host.subordinate_ids``). ``plugins``: None on a node that uses none."""
 
@@ -109,8 +109,7 @@ class Ports:
     devices: PodDevices = field(default_factory=NoDevices)
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Frozen):
     """The configuration about pods. ``node_hosts``: the node's own hosts file, for host-network pods; ``logs``: when
     their logs are rotated, None for never; ``shutdown``: in which order pods end before the machine does;
     ``ends_unknown_pods``: end orphans that the root directory does not know, too; ``unknown_pods_means``: how an
@@ -128,8 +127,7 @@ class Rules:
     unknown_pods_means: str = MEANS
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Frozen):
     """The joined parts. ``slots`` is where each source puts its snapshots; ``up``: the runtime was asked and listed
     once; the rest is for those who only read."""
 

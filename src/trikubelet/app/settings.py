@@ -11,7 +11,7 @@ Read once, before anything runs. All faults are reported together, as one StartF
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from trikubelet.kit.named_file import read_named
 from trikubelet.model.duration import format_duration, parse_span
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.faults import Fault
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.names import canonical_ip, ip_problem, subdomain_problem
 
 if TYPE_CHECKING:
@@ -62,8 +63,7 @@ _STOP_SECONDS_MAX = 3600
 """A service manager and its operator wait for so long at most when they stop the agent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Frozen):
     """The environment of the process: its user, its variables, the host's name."""
 
     uid: int
@@ -73,8 +73,7 @@ class Surroundings:
     """The directory in which sockets of runtimes and records of root directories are looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Frozen):
     """The agent's settings, from start to end.
 
     ``runtime`` is the container runtime to use and why, ``runtime_cgroups`` the cgroup that its processes are in, or

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trikubelet.core.node_addresses import internal_ips
@@ -10,6 +9,7 @@ from trikubelet.images.credentials import PodCredentials
 from trikubelet.images.puller import Puller
 from trikubelet.images.rights import PullRights
 from trikubelet.kit.gather import Gather
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.objects import ObjectRef
 from trikubelet.node.runtime_state import RuntimeState
 from trikubelet.pleg.cache import PodCache
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from trikubelet.ports import HostIps
 
 
-@dataclass(frozen=True, slots=True)
-class SharedParts:
+class SharedParts(Frozen):
     """What a node is made for, and the parts that more than one of its rooms needs.
 
     ``host_ips``: the node's addresses of now; ``wakes``: uids of pods that PLEG saw change; ``leftovers``: of those

@@ -9,7 +9,6 @@ yet.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,6 +17,7 @@ from trikubelet.core.lifecycle import Finished, Terminated, Terminating
 from trikubelet.core.names import CONFIG_SEEN, full_name
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339, rfc3339
 from trikubelet.model import k8s
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime import PodObservation
 from trikubelet.server.node_view import NoSuchPod
 
@@ -36,8 +36,7 @@ WAITS_FOR_END = "WaitsForEarlierPod"
 """The reason of a pod that is not started before another one has ended, whose name or UID it has."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Frozen):
     """A pod as it was last shown, and what it was made from."""
 
     pod: k8s.Pod

@@ -6,12 +6,12 @@ server's pods come with the membership of its cluster (``app/cluster.py``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.names import API_SOURCE
 from trikubelet.host.manifests import DiskManifests
 from trikubelet.host.watch import InotifyWatcher
+from trikubelet.model.frozen import Frozen
 from trikubelet.sources.file import FileSource
 from trikubelet.sources.url import UrlSource
 
@@ -30,8 +30,7 @@ FILE: Final = "file"
 URL: Final = "http"
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Frozen):
     """The configured sources."""
 
     all: tuple[FileSource | UrlSource, ...]

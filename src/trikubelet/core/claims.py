@@ -7,11 +7,11 @@ server; the rules and texts here are upstream's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.admission.affinity import is_selected
 from trikubelet.core.names import all_containers
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from trikubelet.model import k8s
@@ -23,8 +23,7 @@ GROUP_MAX: Final = 2**31 - 1
 """As for the groups a pod names itself; a runtime is given nothing longer than an int64."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Frozen):
     """A claim as a pod names it. ``of_pod``: it was made for this pod alone."""
 
     name: str

@@ -26,6 +26,7 @@ from trikubelet.model.credential_plugin import (
 from trikubelet.model.decoding import decode_object
 from trikubelet.model.duration import parse_duration
 from trikubelet.model.faults import Fault
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.names import qualified_name_problem
 from trikubelet.model.registry import Login
 
@@ -52,8 +53,7 @@ class Bearer:
     annotations: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Frozen):
     """The logins in a plugin's response, by place; their cache key, and for how many seconds they are cached (0:
     not)."""
 

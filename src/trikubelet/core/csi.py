@@ -8,14 +8,15 @@ it find what they expect, and so that either agent can take over a disk from the
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec import field
 
 from trikubelet.core.claims import BLOCK, ONE_POD
 from trikubelet.model.csi import AccessMode, Capability, Use
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,16 +37,14 @@ TOKEN_SECONDS: Final = 3600
 _ONE_NODE: Final = frozenset({"ReadWriteOnce", ONE_POD})
 
 
-@dataclass(frozen=True, slots=True)
-class SecretName:
+class SecretName(Frozen):
     """The namespace and name of a volume's Secret."""
 
     namespace: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Volume:
+class Volume(Frozen):
     """A driver's volume, as one pod uses it. ``name``: the PersistentVolume's, or that of the pod's own volume;
     ``access_modes`` and ``claim``, the claim's name, are empty for the latter. ``needs_expansion``: the claim was
     waiting for a node to expand the volume when the pod's volume was looked up."""

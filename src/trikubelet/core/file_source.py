@@ -8,8 +8,10 @@ ConfigMaps and Secrets in manifests.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import field
 
 from trikubelet.core.document.shown import shown
 from trikubelet.core.manifest.objects import ManifestObject, object_name
@@ -17,6 +19,7 @@ from trikubelet.core.manifest.update import unchangeable
 from trikubelet.core.names import full_name
 from trikubelet.model import k8s
 from trikubelet.model.faults import Fault
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.k8s import Pod
 
 if TYPE_CHECKING:
@@ -51,8 +54,7 @@ _LEFTOVERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
+class FileState(Frozen):
     """The contribution of one manifest file now, and its faults. ``lines``: the line of the name of each pod and
     object, by ``_name``; pods and objects kept from an earlier reading have none. ``uid_lines``: the same for the UIDs
     given in the file, by UID. ``is_blank``: it is empty, or has only comments."""
@@ -190,8 +192,7 @@ Claim = tuple[str, str]
 """A unique value: a field's path, and the name (``_name``) or UID in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(Frozen):
     """The contributions of all files, without the pods and objects whose name or UID belongs to another file; those are
     faults now. ``owners``: the file of each name and UID."""
 

@@ -7,9 +7,9 @@ of its pod or while a container is left in it (upstream: kuberuntime_gc.go).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime import ContainerState, SandboxState
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from trikubelet.core.relist import PodRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Garbage:
+class Garbage(Frozen):
     """Container ids to remove first, then sandbox ids; both oldest first."""
 
     containers: tuple[str, ...] = ()

@@ -9,8 +9,9 @@ image_gc_manager.go; upstream-behaviour.md §1.16)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from trikubelet.model.usage import FsUsage
 
 
-@dataclass(frozen=True, slots=True)
-class ImageRules:
+class ImageRules(Frozen):
     """The limits. Above ``high_percent`` of disk usage (100: never), images are removed until usage is ``low_percent``.
     None is removed before it was known for ``age_seconds_min``. One that was unused for ``unused_seconds_max`` is
     removed anyway (0: never)."""

@@ -25,9 +25,11 @@ Nothing here depends on time or tasks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final
+
+from trikubelet.model.frozen import Frozen
 
 GRACE_SECONDS_MIN = 1
 GRACE_SECONDS_DEFAULT = 30
@@ -60,18 +62,15 @@ class Restart(Enum):
     ANEW = "it was brought again after its end: its restart counts begin anew"
 
 
-@dataclass(frozen=True, slots=True)
-class Starting:
+class Starting(Frozen):
     """Known; nothing was requested from the runtime yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Syncing:
+class Syncing(Frozen):
     """Parts of it may exist: a sync was begun, or an earlier agent may have created some."""
 
 
-@dataclass(frozen=True, slots=True)
-class Terminating:
+class Terminating(Frozen):
     """Its containers are being stopped. ``restart``: a pod of the same UID was added again meanwhile; ``deleted``: its
     source no longer has it, so its content may be removed."""
 
@@ -81,8 +80,7 @@ class Terminating:
     restart: Restart = Restart.NO
 
 
-@dataclass(frozen=True, slots=True)
-class Terminated:
+class Terminated(Frozen):
     """Nothing of it runs; its leftovers on the node are being cleaned up."""
 
     reason: StopReason
@@ -90,8 +88,7 @@ class Terminated:
     restart: Restart = Restart.NO
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Frozen):
     """Nothing is left to do. ``reason`` and ``deleted`` as before; ``restart``: the same UID is wanted again, by a new
     worker."""
 
@@ -103,15 +100,13 @@ class Finished:
 State = Starting | Syncing | Terminating | Terminated | Finished
 
 
-@dataclass(frozen=True, slots=True)
-class Sync:
+class Sync(Frozen):
     """The pod must match its newest configuration. ``create``: its source just added it (again)."""
 
     create: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Frozen):
     """The pod must end. ``grace_override`` in seconds, or None for the pod's own grace period."""
 
     reason: StopReason
@@ -130,8 +125,7 @@ class Outcome(Enum):
     DONE = "this state's work is done"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Frozen):
     """The result of folding a request. ``interrupt``: cancel the sync under way; ``wake``: begin one."""
 
     state: State
@@ -139,8 +133,7 @@ class Step:
     wake: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Graces:
+class Graces(Frozen):
     """The pod's own grace periods in seconds: its spec's, and its deletion's if it is being deleted."""
 
     spec: int | None = None

@@ -12,9 +12,10 @@ them. ``node.log_rotation`` carries out the plan, ``server.log_files`` reads the
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
+
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -36,8 +37,7 @@ FAST_LOGS_MAX: Final = 16
 """The number of logs that are checked each second, the fastest-growing first; the others are checked with all."""
 
 
-@dataclass(frozen=True, slots=True)
-class RotationRules:
+class RotationRules(Frozen):
     """When logs are rotated. A log of ``size_bytes`` or more is; ``files_max`` includes the one being written and is at
     least 2; ``workers_max`` logs are rotated at the same time. Upstream's names are containerLogMaxSize, …MaxFiles,
     …MaxWorkers and containerLogMonitorInterval, and the defaults are upstream's. ``flood_seconds``: how often the disk,
@@ -55,16 +55,14 @@ class RotationRules:
         return min(self.flood_seconds or self.period_seconds, self.period_seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class SizeAt:
+class SizeAt(Frozen):
     """A number of bytes, of a log or of free space, and the time at which it was read (Trio's clock)."""
 
     size_bytes: int
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Rotation:
+class Rotation(Frozen):
     """The steps of a rotation, in this order: ``remove`` these parts, rename the log to ``part``, ``compress``
     these."""
 

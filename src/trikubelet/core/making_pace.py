@@ -8,8 +8,9 @@ pace is that of its relist, once a second.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from trikubelet.model.frozen import Frozen
 
 FIRST_SECONDS: Final = 1.0
 SECONDS_MAX: Final = 10.0
@@ -18,8 +19,7 @@ REMEMBERED_SECONDS: Final = 2 * SECONDS_MAX
 """A thing that lasted this long counts as a success, even if it vanished later."""
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Frozen):
     """When the thing was last created, and the pause from then on; both in seconds."""
 
     at: float

@@ -11,11 +11,11 @@ new one added, which waits for the old one's end. Nor can two sources have the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from trikubelet.core.names import CONFIG_HASH, CONFIG_SEEN, CONFIG_SOURCE, full_name, is_same_pod
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -35,8 +35,7 @@ class Op(Enum):
     RECONCILE = "reconcile"
 
 
-@dataclass(frozen=True, slots=True)
-class PodUpdate:
+class PodUpdate(Frozen):
     """One pod's change, as one source reported it. For REMOVE ``pod`` is the last configuration known."""
 
     op: Op
@@ -44,8 +43,7 @@ class PodUpdate:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(Frozen):
     """A source's pods by UID, the changes since before, and the pods left out because another pod of the same snapshot
     has their name or UID (the first one wins), or because another source has their UID."""
 

@@ -12,8 +12,9 @@ start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from trikubelet.model.frozen import Frozen
 
 PROXY: Final = "proxy"
 
@@ -25,8 +26,7 @@ _EITHER: Final = ("GET", "POST")
 """A WebSocket begins with a GET, SPDY with either; upstream accepts both for stats and for logs, too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class Opened(Frozen, kw_only=True):
     """How a path is open besides its rights. ``acts``: any method there is an action; ``debugging``: only with
     enableDebuggingHandlers; ``read_only``: to all callers, on the read-only port too."""
 
@@ -40,8 +40,7 @@ _DEBUGGING: Final = Opened(debugging=True)
 _READ_ONLY: Final = Opened(read_only=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Frozen):
     """One path; a part in braces matches any text without a slash (``{x...}``: any text). ``rights``: the subresources
     of the node of which a right to any one is enough, the narrower first."""
 

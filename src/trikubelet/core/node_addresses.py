@@ -8,10 +8,10 @@ once, those of both families. A node of a cluster has one address, or the pair o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.names import canonical_ip, ip_problem
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ ANY_IPV6: Final = "::"
 NONE_BUT_LOOPBACK: Final = ("127.0.0.1",)
 
 
-@dataclass(frozen=True, slots=True)
-class AddressRules:
+class AddressRules(Frozen):
     """The configuration of a node's addresses. ``given``: those of ``--node-ip``, one or one of each family;
     ``prefers_ipv6``: from DNS and routes (``--node-ip=::``)."""
 
@@ -40,8 +39,7 @@ class AddressRules:
         return self.in_cluster and not self.given and bool(ip_problem(self.node_name))
 
 
-@dataclass(frozen=True, slots=True)
-class AddressReading:
+class AddressReading(Frozen):
     """The machine's addresses. ``routed``: those its default routes send from; ``named``: those of the node's name in
     the last answer of DNS; ``here``: those of ``named`` and of ``--node-ip`` that belong to this machine;
     ``dns_answers``: False if DNS was asked and has not answered."""

@@ -10,11 +10,11 @@ messages are upstream's (nodeshutdown_manager.go).
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.admission import Rejection
 from trikubelet.core.names import SYSTEM_CRITICAL_PRIORITY
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +29,7 @@ NOT_READY: Final = "node is shutting down"
 REJECTION: Final = Rejection("NodeShutdown", "Pod was rejected as the node is shutting down.")
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownGroup:
+class ShutdownGroup(Frozen):
     """Pods with at least this priority, and less than the next group's, have ``seconds`` to end."""
 
     priority: int

@@ -23,9 +23,11 @@ and schedules the work, ``pleg/pleg.py`` supplies the facts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from trikubelet.core.relist import PodChange
@@ -48,8 +50,7 @@ class UninspectedPod(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Frozen):
     """An inspection is due. ``job``: the pod as an on-demand relist found it; None: as the newest full list has it when
     its turn comes, since thousands may wait and a pod may change meanwhile."""
 
@@ -57,8 +58,7 @@ class Waiting:
     is_outdated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Inspecting:
+class Inspecting(Frozen):
     """An inspection has run since that time (Trio's clock). ``is_hung``: for so long that its slot was given away.
     ``is_outdated``: a full list has shown another observation than the inspection began from."""
 
@@ -68,8 +68,7 @@ class Inspecting:
     is_outdated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PlegPod:
+class PlegPod(Frozen):
     """The pending work on a pod, see the module. ``listing``: when the request was made that the on-demand relist under
     way answers. ``changing``: the number of callers that are changing the pod, and request a relist when done.
     ``failing``: inspections have failed since the last success."""

@@ -6,8 +6,9 @@ begins its message with one of two words, as the CRI defines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from trikubelet.model.frozen import Frozen
 
 BACKOFF_FIRST_SECONDS: Final = 10.0
 BACKOFF_SECONDS_MAX: Final = 300.0
@@ -20,8 +21,7 @@ _KNOWN: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Frozen):
     """The last failed pull of an image for a pod: its message, the pause it began, and when that ends (seconds of the
     caller's clock)."""
 

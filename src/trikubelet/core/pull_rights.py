@@ -11,13 +11,13 @@ Otherwise a pod could use any image that another pod of the node was allowed to 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from trikubelet.core.image_names import repository, untagged
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.pull_records import PullAccount, PulledRecord, PullProofs, PullSecret
 from trikubelet.model.registry import AccountOwner, SecretOwner
 
@@ -33,8 +33,7 @@ _NOTHING: Final = PullProofs()
 _EVERYBODY: Final = PullProofs(node_pods_accessible=True)
 
 
-@dataclass(frozen=True, slots=True)
-class VerificationPolicy:
+class VerificationPolicy(Frozen):
     """``imagePullCredentialsVerificationPolicy``, and the images that it exempts: names, or ``place/*``."""
 
     name: str = "NeverVerifyPreloadedImages"

@@ -8,13 +8,13 @@ and is reset after it ran well for twice the maximum (upstream: doBackOff).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from trikubelet.core.fnv import fnv1a_64
 from trikubelet.core.timestamps import SECOND_NS
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime import ContainerState
 
 if TYPE_CHECKING:
@@ -91,16 +91,14 @@ BACKS_OFF: Final = frozenset({CRASH_LOOP_BACK_OFF, RUN_CONTAINER_ERROR})
 """Reasons of a container that has ended, or failed to start, and waits to be started again."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackoffLimits:
+class BackoffLimits(Frozen):
     """First and largest delay, in seconds."""
 
     first_seconds: float = 10.0
     seconds_max: float = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class BackoffEntry:
+class BackoffEntry(Frozen):
     """The delay in force for one container, and when it was set (nanoseconds since the epoch)."""
 
     seconds: float

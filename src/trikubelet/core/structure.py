@@ -16,7 +16,6 @@ stops at the first fault and ignores unknown fields, which is too little for a u
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
@@ -27,6 +26,7 @@ import msgspec
 from trikubelet.core.document.shown import SHOWN_CHARS_MAX, shown
 from trikubelet.core.field_path import item_path, member_path
 from trikubelet.model.faults import Fault, nearest
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.scalar import Scalar
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Examined(Generic[T]):
+class Examined(Frozen, Generic[T]):
     """A document's value of a type, and all faults. ``value`` has empty values at the places of faults: it may only be
     used to find more faults."""
 
@@ -270,8 +269,7 @@ class _Struct(_Reader):
         return self._type(**{field.attribute: field.reader.empty() for field in required})
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(Frozen):
     attribute: str
     reader: _Reader
     required: bool

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +19,7 @@ MEANS: Final = f"{END_UNKNOWN_PODS} or trikubelet reset"
 REMEDY: Final = f"end them with {MEANS}"
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownOnRuntime:
+class UnknownOnRuntime(Frozen):
     """The unknown pods that a runtime has. ``running``: the namespaces and names of those that run; ``ended``: the
     number of those that only left sandboxes or containers."""
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime_config import IdRange
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ IDS_END: Final = (1 << 32) - 1
 _NUMBERS: Final = re.compile(r"([0-9]{1,10}):([0-9]{1,10})")
 
 
-@dataclass(frozen=True, slots=True)
-class Unsaid:
+class Unsaid(Frozen):
     """It is unknown if ids are reserved. ``why``: the reason, for pods that need some."""
 
     why: str
@@ -44,8 +43,7 @@ SubordinateIds: TypeAlias = tuple[str, str] | Unsaid | None
 nothing is reserved."""
 
 
-@dataclass(frozen=True, slots=True)
-class IdPool:
+class IdPool(Frozen):
     """Ids of the node for pods: ``length`` of them from ``first`` on, ``each`` to a pod. If ``unsaid``, none until the
     agent restarts."""
 

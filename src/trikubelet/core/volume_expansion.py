@@ -9,11 +9,11 @@ and rules are upstream's (KEP-284, KEP-1790).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.quantity import canonical, whole
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ NOT_REQUIRED: Final = "volume.kubernetes.io/node-expansion-not-required"
 _MARKS: Final = frozenset({"Resizing", WAITS_FOR_NODE, "ControllerResizeError", FAILED})
 
 
-@dataclass(frozen=True, slots=True)
-class Expansion:
+class Expansion(Frozen):
     """The target size of a volume. ``is_claims``: its claim must be updated, which another node may have done."""
 
     size: str

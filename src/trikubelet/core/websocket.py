@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from trikubelet.model.frozen import Frozen
+
 _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _CONTROL_BYTES_MAX: Final = 125
 _REASON_BYTES_MAX: Final = 123
@@ -48,8 +50,7 @@ class NotWebSocket(ValueError):
     """The bytes are no WebSocket frame of a client; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Frozen):
     """Some of a message's bytes; empty for an empty message."""
 
     data: bytes
@@ -57,15 +58,13 @@ class Piece:
     ends: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Ping:
+class Ping(Frozen):
     """Must be answered by a PONG with the same data."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(Frozen):
     """The client's last frame; later bytes are ignored."""
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import enum
 import logging
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import trio
@@ -31,6 +30,7 @@ from trikubelet.cri.round import Round, UnaryCall
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.call_figures import CallFigures
 from trikubelet.kit.unix_socket import connect_unix
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime_errors import NotFound, RuntimeUnavailable
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ class State(enum.Enum):
     WAITING = "waiting to try again"
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(Frozen):
     """A channel at one moment. ``last_error`` is kept when the channel is connected again."""
 
     endpoint: str

@@ -5,18 +5,18 @@ It never reaches h2, which takes it for the end of everything (see ``core.frames
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from h2.errors import ErrorCodes
 from hyperframe.frame import GoAwayFrame
 
+from trikubelet.model.frozen import Frozen
+
 TEXT_BYTES_MAX: Final = 200
 """The length of the other side's reasons: they are logged and shown, and a frame may hold a quarter of a million."""
 
 
-@dataclass(frozen=True, slots=True)
-class GoAway:
+class GoAway(Frozen):
     """The other side will take no new calls; those with a number above ``last_stream_id`` it has not looked at."""
 
     last_stream_id: int

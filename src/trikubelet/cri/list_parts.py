@@ -16,14 +16,14 @@ from trikubelet.core import parts
 from trikubelet.core.names import POD_NAMESPACE, POD_UID
 from trikubelet.core.relist import DecodeError
 from trikubelet.cri.v1 import api_pb2 as pb
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime_errors import RuntimeFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class ListKind:
+class ListKind(Frozen):
     """The differences of the two lists. ``states`` by number, in the order in which a life passes through them."""
 
     noun: str

@@ -15,12 +15,12 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import trio
 
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeFailure, RuntimeTimeout
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ class StartGivenUp(Exception):
         return RuntimeFailure(words, "UNAVAILABLE") if self._goes_down else RuntimeTimeout(words)
 
 
-@dataclass(frozen=True, slots=True)
-class Isolation:
+class Isolation(Frozen):
     """The isolation the machine allows: ``kind`` is ``root`` (namespaces, any user), ``user namespace`` (namespaces,
     one user) or ``none``, with the ``reason``."""
 

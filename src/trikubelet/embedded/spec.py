@@ -11,12 +11,12 @@ reports it (``core.containers.embedded``).
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from trikubelet.core.containers.embedded_refusals import USE_CONTAINERD, host_image
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.embedded.images import refusal
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime_errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ DEFAULT_CAPABILITIES: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Frozen):
     """A user of this machine, as its user database has it."""
 
     uid: int
@@ -107,8 +106,7 @@ class User:
     home: str
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Frozen):
     """What a container's description depends on. ``find_user`` takes a uid or a name and raises KeyError; ``staging``
     is the directory roots are built on, ``bounded`` whether a cgroup limits a container's processes; ``groups``: the
     agent's supplementary ones."""

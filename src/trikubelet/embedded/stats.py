@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.cri.v1 import api_pb2 as pb
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,8 +24,7 @@ _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Frozen):
     """One line of /proc: ``cpu_ns`` is user and system time, own and of children waited for."""
 
     pid: int

@@ -15,7 +15,7 @@ and the files are set as with the other driver.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from trikubelet.host.mounts import parse_mountinfo, read_mountinfo
 from trikubelet.host.slices import Slices
 from trikubelet.kit.threads import StillRunning, ThreadPool
 from trikubelet.model.errors import CgroupFailed
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.names import uid_problem
 
 if TYPE_CHECKING:
@@ -52,8 +53,7 @@ LOWERING_MAX = 32
 writer is blocked meanwhile: as long as it takes to write it to swap or disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hierarchies:
+class Hierarchies(Frozen):
     """The machine's cgroup trees. ``version`` is 1, 2, or 0 where there are none; ``of`` maps each controller that
     was asked for to its tree; ``trees`` are all trees a container may be in."""
 
@@ -77,8 +77,7 @@ def read_hierarchies(mountinfo: Path = MOUNTINFO, controllers: Sequence[str] = C
     return Hierarchies(2, {name: new[0] for name in controllers if name in there}, trees)
 
 
-@dataclass(frozen=True, slots=True)
-class CgroupChoice:
+class CgroupChoice(Frozen):
     """Which cgroups to use: the port, the facts that go with it, and why pods have none of their own, or empty."""
 
     cgroups: PodCgroups

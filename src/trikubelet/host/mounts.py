@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trikubelet.host.mount_programs import run
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,7 @@ _CAP_SYS_ADMIN = 21
 _NOSWAP_SINCE = (6, 4)
 
 
-@dataclass(frozen=True, slots=True)
-class MountPoint:
+class MountPoint(Frozen):
     """One line of mountinfo. ``options`` are the mount's own, ``fs_options`` those of the file system behind it, as a
     cgroup hierarchy's controllers are."""
 

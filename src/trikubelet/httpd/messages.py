@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 import trio
 
+from trikubelet.model.frozen import Frozen
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
@@ -68,8 +70,7 @@ Accept = Callable[["Mapping[str, str]"], Awaitable[trio.abc.Stream]]
 """Sends ``101 Switching Protocols`` with those headers; what the client's connection is from there on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Upgrade:
+class Upgrade(Frozen):
     """The answer to a request that wants another protocol, from its own beginning to the connection's end.
 
     ``converse`` is called with the way to accept. It returns None once it is done with the connection, which is closed
@@ -79,8 +80,7 @@ class Upgrade:
     converse: Callable[[Accept], Awaitable[Response | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class HttpLimits:
+class HttpLimits(Frozen):
     """The limits of one client."""
 
     connections_max: int = 64

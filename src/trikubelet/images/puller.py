@@ -30,6 +30,7 @@ from trikubelet.kit.every import Every
 from trikubelet.kit.listeners import Listeners
 from trikubelet.model.duration import format_duration
 from trikubelet.model.errors import ImageUnavailable, RetryAt
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime_errors import (
     RuntimeCallError,
     RuntimeFailure,
@@ -105,8 +106,7 @@ class _UnderWay:
     since: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
+class _Failure(Frozen):
     """A pull of an image that failed with each of these logins, why, and when (Trio's clock)."""
 
     logins: Collection[Login | None]

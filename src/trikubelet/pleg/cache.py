@@ -10,19 +10,19 @@ hung pod delays its own worker and no other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import trio
 
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime import PodObservation
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Frozen):
     observation: PodObservation
     error: Exception | None = None
 

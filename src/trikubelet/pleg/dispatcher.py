@@ -13,12 +13,12 @@ meanwhile and slow by its own account, and its answer would satisfy no worker.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import trio
 
 from trikubelet.kit.instant import instant
+from trikubelet.model.frozen import Frozen
 from trikubelet.pleg import pace
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from trikubelet.pleg.pods import PlegPods
 
 
-@dataclass(frozen=True, slots=True)
-class Lister:
+class Lister(Frozen):
     """Makes the lists that the dispatcher begins, and is asked before.
 
     ``everything`` lists the whole node in a list that begins at the instant it is given; ``one`` lists one pod.

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.kit.distribution import Distribution
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from trikubelet.core.relist import Counts
@@ -34,8 +35,7 @@ class Measured:
     list_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Frozen):
     """How PLEG stands at one moment.
 
     ``listed_ago_seconds`` is the age of what the last successful list said, None before the first. Requests are for

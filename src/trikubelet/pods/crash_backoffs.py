@@ -8,12 +8,12 @@ earlier agent started the back-off is derived from their ends (``core.backoff_hi
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.backoff_history import derived_backoff
 from trikubelet.core.container_hash import is_made_from
 from trikubelet.core.restarts import BackoffEntry, backoff_key, backoff_next, backoff_remaining
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 KEPT_MAX: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Frozen):
     """A back-off under way: its length from the container's end, and the rest of it, in seconds."""
 
     seconds: float

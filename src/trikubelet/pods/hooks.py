@@ -11,7 +11,6 @@ postStart hook of a container that was already running is not run.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import trio
@@ -21,6 +20,7 @@ from trikubelet.core.hooks import POST_START_ERROR, exec_error, failure, without
 from trikubelet.core.names import object_ref
 from trikubelet.kit.barrier import Barrier, message_of
 from trikubelet.model.errors import PodSyncError
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.handlers import HandlerInvalid, NotTls, Unreachable
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeUnavailable
 
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Hooked:
+class Hooked(Frozen):
     """The container of a hook: the pod, the container in its spec, its id, and the pod's addresses (none on the host's
     network)."""
 

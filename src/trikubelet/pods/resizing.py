@@ -11,7 +11,7 @@ doPodResizeAction)
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import trio
@@ -22,6 +22,7 @@ from trikubelet.core.names import object_ref
 from trikubelet.core.resize.progress import as_made, is_pods_own_under_way, resizes
 from trikubelet.kit.settle import settled
 from trikubelet.model.errors import ResizeFailed
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime import HeldResources
 from trikubelet.model.runtime_errors import RuntimeCallError
 from trikubelet.pods.in_time import in_time
@@ -45,8 +46,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class UnderWay:
+class UnderWay(Frozen):
     """A pod's unfinished resizes. ``containers``: those to be changed while they run; ``before``: the pod with its
     actual amounts, None if there is nothing to do: its cgroup must suffice for that, too, until all is done."""
 

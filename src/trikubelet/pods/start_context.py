@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime_config import SandboxConfig
 
 
-@dataclass(frozen=True, slots=True)
-class StartContext:
+class StartContext(Frozen):
     """The pod, its observation from before the sync, its existing sandbox with its configuration, and its volumes:
     paths on the host, and ids of images, by the volumes' names."""
 

@@ -40,6 +40,7 @@ import trio
 
 from trikubelet.core.names import all_containers, object_ref
 from trikubelet.core.termination import container_grace, grace_left, kill_stages
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime import ContainerState, ContainerStatus
 from trikubelet.model.runtime_errors import NotFound, RuntimeCallError, RuntimeLost, RuntimeTimeout, RuntimeUnavailable
 from trikubelet.pods.hooks import Hooked
@@ -61,8 +62,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Order:
+class _Order(Frozen):
     """One container to stop. ``container``: its spec, if there is one; ``message``: that of the Killing event.
     ``refused_seconds_max``: how long its sandbox is kept while it cannot be stopped; infinite for containers that live
     on with their sandbox."""

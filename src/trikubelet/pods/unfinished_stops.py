@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
+from trikubelet.model.frozen import Frozen
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -80,8 +82,7 @@ class Used:
             self.seconds += trio.current_time() - began - ((away.seconds if away else 0.0) - away_before)
 
 
-@dataclass(frozen=True, slots=True)
-class _Silence:
+class _Silence(Frozen):
     """How long calls about a container have been unanswered, in seconds. ``proven_seconds``: the runtime answered other
     calls afterwards; ``unproven_seconds``: the last call, since which the runtime has not answered yet; ``ended_at``:
     when that one was given up, on Trio's clock; ``calls``: the number of calls."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import trio
@@ -25,6 +24,7 @@ from trikubelet.kit.barrier import Barrier, InvariantBroken, message_of
 from trikubelet.kit.failure_log import FailureLog
 from trikubelet.kit.instant import instant
 from trikubelet.model.errors import NetworkNotReady, PodSyncError, RetryAt, VolumeFailed
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime_errors import RuntimeCallError
 
 if TYPE_CHECKING:
@@ -94,8 +94,7 @@ class Syncer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerStatistics:
+class WorkerStatistics(Frozen):
     """The state of a worker, in words and numbers."""
 
     state: lifecycle.State

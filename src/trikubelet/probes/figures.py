@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
     from trikubelet.kit.distribution import Distribution
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeFigures:
+class ProbeFigures(Frozen):
     """One probe of one container. ``results`` counts them by upstream's words; ``durations`` are in seconds."""
 
     namespace: str

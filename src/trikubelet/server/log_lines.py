@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from trikubelet.model.frozen import Frozen
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,8 +23,7 @@ Place = tuple[int, int]
 """The place of a record: the number of its file, and the byte where it begins."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Frozen):
     """A line, or a piece of one that is too long to hold. ``time``: when its first part was written; ``at``: the place
     of its last part. ``starts``: this is the first piece of the line. A line that was never finished has no newline."""
 

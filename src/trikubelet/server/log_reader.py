@@ -16,7 +16,6 @@ of its output was read.
 from __future__ import annotations
 
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +24,7 @@ import trio
 from trikubelet.core.log_rotation import stem
 from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.host.logs import parse_line
+from trikubelet.model.frozen import Frozen
 from trikubelet.server.log_files import after, open_log, rotated, steps_of
 from trikubelet.server.log_lines import Joiner, Piece
 from trikubelet.server.log_records import Found, read_records
@@ -42,8 +42,7 @@ FINDS_MAX: Final = 3
 """How often a log is listed again because it was rotated meanwhile. Rotations are several seconds apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogQuery:
+class LogQuery(Frozen):
     """The requested part of a log. ``tail_lines``: from the end, or None for all; ``since_ns``: nanoseconds since the
     epoch, 0 for no limit; ``limit_bytes``: of output, or None; ``stream``: stdout or stderr, or empty for both."""
 
@@ -157,8 +156,7 @@ def _join(joiner: Joiner, raw: bytes, at: tuple[int, int]) -> Piece | None:
     return None if record is None else joiner.feed(record, at)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(Frozen):
     query: LogQuery
     start: Start
 

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import os
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
 from trikubelet.core.log_rotation import PACKED, stem
+from trikubelet.model.frozen import Frozen
 from trikubelet.server.broken_parts import BrokenParts
 from trikubelet.server.log_files import after, is_still, last_write_ns, open_log
 from trikubelet.server.log_tape import Tape
@@ -41,8 +41,7 @@ FOLLOW_SECONDS = 0.2
 """How often a followed file is checked, in seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Frozen):
     """The ``files`` of a log at one moment, oldest first. The last of them, which is being written, is open as
     ``written`` if it existed. ``start``: where to begin."""
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trikubelet.host.logs import LogLine, parse_line
+from trikubelet.model.frozen import Frozen
 from trikubelet.server.log_files import open_log
 from trikubelet.server.packed_log import PackedLog
 
@@ -46,8 +47,7 @@ _HEADS_KEPT_MIN = 128 * 1024
 _HEADS_PER_STEP = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Frozen):
     """``begin``: where to begin to read; ``count_from``: lines that end before this place are not shown."""
 
     begin: Place = (0, 0)

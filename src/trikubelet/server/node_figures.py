@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from trikubelet.model.frozen import Frozen
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -55,8 +57,7 @@ class Setup:
     gates: Mapping[tuple[str, str], bool] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFigures:
+class NodeFigures(Frozen):
     """All metrics at one moment. ``swept``: the numbers of pods whose leftovers were removed between the last two
     passes over the disk, and whose could not be. ``api``: requests to the API server, None on a node without one.
     ``ended``: ended containers, by kind, exit code and reason."""

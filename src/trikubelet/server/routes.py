@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from contextlib import nullcontext
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,6 +17,7 @@ import trio
 
 from trikubelet.core.node_access import PLACES
 from trikubelet.httpd.messages import text
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     """Receives the request, and the values of the braces in its path."""
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Frozen):
     """One row and its handler."""
 
     place: Place

@@ -9,7 +9,6 @@ The URL comes from the runtime, over the socket by which we trust it, and is on 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ import trio
 from trikubelet.httpd.messages import Response, bare
 from trikubelet.httpd.read_ahead import ReadAhead
 from trikubelet.kit.wide_socket import WideSocket
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -48,8 +48,7 @@ class Declined(Exception):
         self.response = response
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeStream:
+class RuntimeStream(Frozen):
     """The runtime's agreement: its headers, names in lower case, and the connection from there on."""
 
     headers: dict[str, str]

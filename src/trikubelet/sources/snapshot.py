@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import field
+
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,8 +16,7 @@ if TYPE_CHECKING:
     from trikubelet.model.objects import ObjectRef
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Frozen):
     """Everything a source wants now, and the ``objects`` beside its pods for them to read. ``invalid_manifests`` names
     its manifests that had faults when the agent began and have had them since: what pods they once brought nobody can
     know, so while there is one, orphans are left alone. ``undecodable`` are pods whose newest version nobody can read,

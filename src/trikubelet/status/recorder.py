@@ -7,11 +7,12 @@ dropping the event that was last seen longest ago; what was dropped is counted.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from trikubelet.kit.klog import level
 from trikubelet.kit.listeners import Listeners
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,8 +28,7 @@ _ROUTINE: Final = frozenset({"BackOff", "Created", "Killing", "Pulled", "Pulling
 """Normal events that every container has. (A crashing one's BackOff is a warning.)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Frozen):
     """What happened to an object, how often, and when first and last (nanoseconds since the epoch)."""
 
     about: ObjectRef

@@ -8,13 +8,13 @@ What the process is and how it is talked to is up to the runtime; ``Talk`` is wh
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import trio
 
 from trikubelet.core.remote_command import STREAM_TYPE, StreamChannel, channels, failure
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime_errors import RuntimeCallError
 from trikubelet.streaming.session import STREAMS_SECONDS_MAX
 
@@ -37,8 +37,7 @@ class Size(msgspec.Struct, frozen=True, rename="pascal"):
     height: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Talk:
+class Talk(Frozen):
     """A client's end of a process: each stream that it wants, and the sizes of its terminal."""
 
     stdin: trio.abc.ReceiveStream | None

@@ -12,8 +12,9 @@ import contextlib
 import errno
 import os
 import stat
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +27,7 @@ LEVELS_MAX: Final = 256
 READS_WRITES, READS, ENTERS = 0o660, 0o440, 0o110
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Frozen):
     """The group that a volume's files are to belong to. ``on_mismatch``: only where the volume's root does not yet."""
 
     id: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -84,7 +85,7 @@ async def test_there_is_no_line_without_a_person_to_read_it(
     given: dict[str, Any] = {"logging": {"format": "json"}} if reader == "json" else {}
     settings = settings_of(tmp_path, **given)
     if reader == "a cluster":
-        object.__setattr__(settings, "standalone", False)
+        settings = replace(settings, standalone=False)
 
     line, _ = await greeted(settings, monkeypatch, pod("web"), is_terminal=reader != "no terminal")
 
@@ -133,5 +134,5 @@ def test_the_command_is_the_program_as_it_was_called(
     usual = places_for(os.geteuid(), os.environ, inside=settings.runtime.inside).root_dir
 
     assert f"{expected} get pods --root-dir={settings.root_dir}" == client_command(argv0, settings, os.environ)
-    object.__setattr__(settings, "root_dir", usual)
+    settings = replace(settings, root_dir=usual)
     assert f"{expected} get pods" == client_command(argv0, settings, os.environ)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from msgspec import field
+
 from trikubelet.core.names import as_container
 from trikubelet.core.restarts import is_sidecar
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,8 +27,7 @@ class Verdict(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(Frozen):
     """Probe verdicts by container id. A missing container has not been probed yet. ``restarts``: the ids of containers
     that an operator wants restarted; ``resized``: of those that a resize recreates."""
 
@@ -62,8 +63,7 @@ RESIZED_MESSAGE: Final = "Container {} resize requires restart"
 """The Killing event's message for a resize."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(Frozen):
     """One container to stop. ``message``: that of the Killing event."""
 
     status: ContainerStatus
@@ -71,8 +71,7 @@ class Kill:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reset:
+class Reset(Frozen):
     """One container to remove so that its pod starts over; ``kill``: it runs and is stopped first, at once.
     ``is_cause``: an exit of this container triggered the restart, so it is kept until its back-off is over."""
 
@@ -91,8 +90,7 @@ class Start(NamedTuple):
     is_awaited: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PodActions:
+class PodActions(Frozen):
     """The actions, in the order of their execution: reset, or kill the pod or some containers, then sandbox, ephemeral,
     init, regular; ``to_resize``, running containers whose amounts change, at any time. The ``…_to_start`` fields are
     indices into the pod's spec. ``attempt`` counts the pod's sandboxes."""

@@ -12,7 +12,6 @@ it the cluster may be unable to place any pod. ``pods/evaluation.py`` calls this
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -32,6 +31,7 @@ from trikubelet.core.pod_status.merged import unready_at_end
 from trikubelet.core.pod_status.phase import FAILED
 from trikubelet.core.qos import qos_class
 from trikubelet.model import k8s
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -68,16 +68,14 @@ _COUNTED: Final = frozenset(
 resource of any name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(Frozen):
     """A rejection by the node: a reason in one word and a message for users."""
 
     reason: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(Frozen):
     """The node admits the pod, once the pods it ``preempts`` have ended; ``short_of``: the resource they are ended for,
     the first if there are several."""
 

@@ -7,12 +7,12 @@ those whose devices the node gives out one by one, because those it has given ou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.names import all_containers
 from trikubelet.core.requests import counted, requests
 from trikubelet.model import quantity
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -26,8 +26,7 @@ PODS: Final = "pods"
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
 
 
-@dataclass(frozen=True, slots=True)
-class Shortage:
+class Shortage(Frozen):
     """A resource of which too little is left; amounts in millicores, bytes or pieces."""
 
     resource: str

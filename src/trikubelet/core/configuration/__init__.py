@@ -11,7 +11,6 @@ without an effect.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -27,6 +26,7 @@ from trikubelet.core.manifest.problem import Problem
 from trikubelet.core.structure import examine
 from trikubelet.model.faults import Fault
 from trikubelet.model.feature_gates import FeatureGates, gate_problem
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.kubelet_configuration import API_VERSION, KIND, KubeletConfiguration
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ _IDENTITY = {"apiVersion": API_VERSION, "kind": KIND}
 _DEFAULTS = KubeletConfiguration()
 
 
-@dataclass(frozen=True, slots=True)
-class Effective:
+class Effective(Frozen):
     """The configuration in force. ``provenance``: the origin of every field that was given (``flag --v``,
     ``/etc/kubelet.yaml:12``); the others have their defaults. ``without_effect``: given fields that change nothing yet;
     ``warnings``: fields of files that are ignored."""

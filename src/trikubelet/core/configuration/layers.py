@@ -8,7 +8,7 @@ settings. The result is one document without lines; ``Merged`` knows the origin 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 from trikubelet.core.field_path import Place, path_of, place_of
 from trikubelet.model.duration import parse_duration
 from trikubelet.model.faults import Fault
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.kubelet_configuration import ZERO_IS_A_VALUE, fields_of
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSetting:
+class FieldSetting(Frozen):
     """A field set by a flag: its place in the configuration, the value as JSON would have it, and the flag's name with
     its dashes."""
 
@@ -36,8 +36,7 @@ class FieldSetting:
     flag: str
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Frozen):
     """The origin of a value: a flag, or a line of a file."""
 
     source: str
@@ -47,8 +46,7 @@ class Origin:
         return f"flag {self.source}" if self.line is None else f"{self.source}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(Frozen):
     """All layers as one value, and the origin of each of its leaves (scalars, lists, empty objects)."""
 
     value: dict[str, Any]

@@ -6,8 +6,9 @@ container is created, so addresses and paths are those of this attempt.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import field
 
 from trikubelet.core import names
 from trikubelet.core.container_hash import container_hash
@@ -19,6 +20,7 @@ from trikubelet.core.containers.mounts import devices, mounts
 from trikubelet.core.containers.resources import container_resources
 from trikubelet.core.containers.security import container_security
 from trikubelet.core.go_json import go_json
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime_config import ContainerConfig
 
 if TYPE_CHECKING:
@@ -43,8 +45,7 @@ SIGNALS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerParts:
+class ContainerParts(Frozen):
     """The parts prepared before a container is configured: its attempt, its image, the pod's addresses, the host paths
     of its volumes (for an image volume, the image) by volume name, the hosts file and the termination message file ("":
     none), the sources of its variables, the mapping of the pod's own user namespace (None: it has none), and for an

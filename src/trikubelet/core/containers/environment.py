@@ -21,6 +21,7 @@ from trikubelet.core.containers.allowance import Allowance, of_container
 from trikubelet.core.containers.downward import PodFields, resource_value
 from trikubelet.core.containers.errors import ConfigError, missing
 from trikubelet.core.containers.expansion import expand
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -106,8 +107,7 @@ def environment(
     return (*values.items(), *((name, value) for name, value in services if name not in values))
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Frozen):
     """The sources of one container's values. All methods raise ValueError for missing non-optional references, and
     above the limit."""
 

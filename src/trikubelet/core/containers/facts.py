@@ -6,19 +6,20 @@ core reads nothing else of the machine, so a test defines its kind of node in on
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import field
 
 from trikubelet.core.containers.memory import MemoryRules
 from trikubelet.core.user_namespaces import IdPool
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime_config import DNSConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(Frozen):
     """One node. ``host_ips``, which may change, has the primary address first and is empty while the node has none;
     ``memory_bytes`` is the capacity; ``capacity`` and ``allocatable`` map resource names to whole numbers (bytes;
     millicores under ``cpu``). ``cgroups_managed``: the agent names pods' cgroups, else the runtime's defaults hold;

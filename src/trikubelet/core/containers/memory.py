@@ -7,12 +7,12 @@ which enables throttling and reservation separately.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.containers.amounts import limit_of, of_container
 from trikubelet.core.names import is_critical
 from trikubelet.core.qos import BURSTABLE, GUARANTEED, qos_class
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from trikubelet.core.containers.facts import NodeFacts
@@ -23,8 +23,7 @@ RESERVED: Final = {GUARANTEED: "memory.min", BURSTABLE: "memory.low"}
 """The file that protects a pod's memory from reclaim, by its class: always, or while other memory is available."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryRules:
+class MemoryRules(Frozen):
     """This node's rules for memory. ``swap_bytes``: the swap that its pods may use together, 0 for none;
     ``swap_controlled``: the kernel can limit swap; ``kills_one``: only one process of a container is killed when it
     runs out of memory, not all; ``throttle``: the share of the range from request to limit at which a container is

@@ -11,8 +11,9 @@ left out (upstream: getServiceEnvVarMap, envvars.FromServices).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 API_SERVICE = ("default", "kubernetes")
 
 
-@dataclass(frozen=True, slots=True)
-class ServicePort:
+class ServicePort(Frozen):
     """One port of a service. ``protocol`` is in capitals; ``name`` may be empty."""
 
     name: str
@@ -31,8 +31,7 @@ class ServicePort:
     protocol: str
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAddress:
+class ServiceAddress(Frozen):
     """The fields of a service that variables are made of; ``cluster_ip`` is "" without one."""
 
     namespace: str

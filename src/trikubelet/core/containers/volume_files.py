@@ -11,7 +11,6 @@ import base64
 import binascii
 import posixpath
 from collections import ChainMap
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +19,7 @@ from trikubelet.core.containers.downward import resource_value
 from trikubelet.core.containers.errors import missing
 from trikubelet.core.names import all_containers, with_ephemeral
 from trikubelet.model import k8s
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -39,8 +39,7 @@ PLUGINS: Final = {
 """Upstream's directory of each kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeFile:
+class VolumeFile(Frozen):
     """A file's content and access. ``owner`` None: the user that writes it."""
 
     content: bytes
@@ -79,8 +78,7 @@ class Contents:
         return f"<Contents: {len(self._made)} values>"
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Frozen):
     """The sources of a volume. ``in_memory``: it must never be on a disk."""
 
     plugin: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.timestamps import SECOND_NS, rfc3339
 from trikubelet.model.finding import error, good, warning
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,8 +31,7 @@ class Renewal(Enum):
     BY_HAND = "renew it; a new file is enough"
 
 
-@dataclass(frozen=True, slots=True)
-class Right:
+class Right(Frozen):
     """One action of this node's user at the API server. ``name``: of a single object, ``{node}`` for this node's;
     ``own``: limited to this node's pods by a selector, which the node authorizer requires (upstream since 1.32)."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.containers.cgroups import SYSTEMD
 from trikubelet.core.kernel_defaults import KERNEL_DEFAULTS
 from trikubelet.core.timestamps import SECOND_NS, rfc3339
 from trikubelet.model.finding import error, good, warning
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -135,8 +135,7 @@ def judge_clock(now_ns: int, newest_ns: int, *, synchronised: bool | None, in_cl
         yield good(CLOCK, "kept by a time service" if synchronised else plausible)
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(Frozen):
     """The usage of a file system. ``place`` is a path on it; ``inodes`` is 0 if it does not count them."""
 
     place: str

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.model.finding import error, good, warning
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +23,7 @@ CNI_PLUGINS: Final = ("/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni")
 START_IT: Final = "start the runtime, or name its socket: --container-runtime-endpoint (containerRuntimeEndpoint)"
 
 
-@dataclass(frozen=True, slots=True)
-class PodNetwork:
+class PodNetwork(Frozen):
     """The machine's part of the pod network. ``missing``: the plugins that are in none of the runtime's directories;
     ``elsewhere``: another well-known directory that has them all, or ""."""
 

@@ -10,15 +10,15 @@ are upstream's (pkg/kubelet/eviction; upstream-behaviour.md §1.15).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from trikubelet.core.eviction.thresholds import Threshold
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionRules:
+class EvictionRules(Frozen):
     """The configuration. ``transition_seconds``: how long a condition holds after it was last observed;
     ``grace_seconds_max``: for a pod that is evicted for a soft threshold; ``local_limits``: the limits of pods on local
     storage are enforced."""

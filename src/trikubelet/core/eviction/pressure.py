@@ -10,10 +10,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from msgspec import field
+
 from trikubelet.core.eviction.thresholds import MEMORY_SIGNALS, Threshold
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,8 +32,7 @@ class Observed(NamedTuple):
     at_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Pressure:
+class Pressure(Frozen):
     """The state after an observation. ``met_since``: every threshold that is met or not resolved yet, with the time of
     the first observation; ``last_seen``: when each condition was last observed; ``conditions``: those in force, because
     they were observed within the transition period; ``acting``: the thresholds that were met for their grace, and are

@@ -7,11 +7,11 @@ from images, they would be derived from the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.model import quantity
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,8 +56,7 @@ DISK_SIGNALS: Final = (NODEFS, NODEFS_INODES, *IMAGE_SIGNALS)
 INODE_SIGNALS: Final = (NODEFS_INODES, IMAGEFS_INODES)
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Frozen):
     """A quantity (bytes, inodes or processes), or a share of the capacity if ``share`` is given."""
 
     quantity: int = 0
@@ -68,8 +67,7 @@ class Amount:
         return self.quantity if self.share is None else int(capacity * self.share)
 
 
-@dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(Frozen):
     """Met while less than ``value`` of the signal is available. ``grace_seconds``: how long it must be met before a pod
     is evicted, 0 for a hard one; ``reclaim``: once met, how much more than ``value`` must be available before it
     counts as resolved."""

@@ -6,7 +6,7 @@ out only its own. ``core.file_source`` decides what a faulty file means for its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -31,6 +31,7 @@ from trikubelet.core.names import full_name
 from trikubelet.core.structure import examine
 from trikubelet.model import k8s
 from trikubelet.model.faults import Fault
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,8 +49,7 @@ NO_API = "it lives in an API server, and a pod from a manifest must start withou
 NULL_CHARACTER = "Invalid value: it has a null character (\\0), and no process or file can be given one"
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Frozen):
     """The content of the text of ``source``: its good pods and objects in order, the faults of the others, and the
     place of each good one, by a pod's full name (``core.names``) or an object's (``core.manifest.objects``).
     ``is_blank``: the text is empty, or has only comments."""

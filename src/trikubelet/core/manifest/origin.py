@@ -6,18 +6,17 @@ for faults and other messages about a field.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trikubelet.core.field_path import place_of
 from trikubelet.model.faults import Fault
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from trikubelet.core.document import Document
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Frozen):
     """One place: its document, the value there, and the path to it (``prefix``; empty for the whole document)."""
 
     document: Document

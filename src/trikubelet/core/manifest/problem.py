@@ -7,11 +7,11 @@ field errors (Required value, Invalid value, …), so that users and tools recog
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trikubelet.core.document.shown import shown
 from trikubelet.model.faults import nearest
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 NOT_FOUND = "Not found"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Frozen):
     """One problem. ``path``: the field's; ``text``: the fault; ``remedy``: what to do, if the text does not imply
     it."""
 

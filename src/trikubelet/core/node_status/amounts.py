@@ -6,12 +6,14 @@ in the API's notation. Reservations for the system and the agent, and hard evict
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from msgspec import field
+
 from trikubelet.model import quantity
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,8 +33,7 @@ HUGE_PAGES: Final = "hugepages-"
 _KEPT_FREE: Final = {MEMORY: "memory.available", EPHEMERAL_STORAGE: "nodefs.available"}
 
 
-@dataclass(frozen=True, slots=True)
-class Reserved:
+class Reserved(Frozen):
     """The part that is not for pods: amounts per resource (system and agent), and eviction's hard thresholds per
     signal."""
 

@@ -6,11 +6,13 @@ upstream. On an existing node only the labels that describe the machine are upda
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from msgspec import field
 
 from trikubelet.core.node_status.status import extended
 from trikubelet.model import k8s
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,8 +39,7 @@ _MACHINE_LABELS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Frozen):
     """The node's identity in the cluster. ``provided_ips``: those of ``--node-ip``, from which an external cloud
     provider chooses."""
 

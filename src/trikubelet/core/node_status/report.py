@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import field
+
 from trikubelet.core.eviction import thresholds
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -15,8 +17,7 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime import ImageInfo, RuntimeInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Pressures:
+class Pressures(Frozen):
     """The shortages of the node, from eviction."""
 
     memory: bool = False
@@ -33,8 +34,7 @@ class Pressures:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class NodeReport:
+class NodeReport(Frozen):
     """One moment of a node.
 
     ``hostname`` is the Hostname address; ``addresses`` are IPs, the primary first: all of the node's, or with

@@ -11,10 +11,10 @@ if a regular container was created after it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import field
 
 from trikubelet.core.actions.records import Verdicts
 from trikubelet.core.actions.restart_all import causes
@@ -33,6 +33,7 @@ from trikubelet.core.restarts import (
 )
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.model import k8s
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime import ContainerState
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ INIT_DONE_MESSAGE = (
 RESET_MESSAGE = "The container is removed because RestartAllContainers in place"
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerFacts:
+class ContainerFacts(Frozen):
     """The facts for statuses besides spec and observation. ``waiting``: reason and message by container name;
     ``messages``: termination messages by container id; ``verdicts``: the probes'; ``recursive_read_only``: the pod's
     runtime handler supports such mounts; ``is_over``: nothing of the pod is created again, as follows from its phase,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec import field
 
 from trikubelet.core.actions.restart_all import causes
 from trikubelet.core.pod_status.amounts import given_to_all
@@ -15,6 +17,7 @@ from trikubelet.core.pod_status.resizing import ResizeFacts
 from trikubelet.core.qos import qos_class
 from trikubelet.core.timestamps import parse_rfc3339, rfc3339
 from trikubelet.model import k8s
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.pod_notes import NotedLife
 
 if TYPE_CHECKING:
@@ -23,8 +26,7 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime import PodObservation
 
 
-@dataclass(frozen=True, slots=True)
-class StatusFacts:
+class StatusFacts(Frozen):
     """The facts for a status besides the pod and the observation. ``now`` is RFC 3339; ``is_ending``: the worker began
     to stop the pod; ``reason`` and ``message``: why the pod as a whole was ended, if it was; ``noted``: an earlier
     agent's record of it."""

@@ -11,7 +11,6 @@ back, which is the server's then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +22,7 @@ from trikubelet.core.pod_status.normal import normalize
 from trikubelet.core.pod_status.phase import TERMINAL
 from trikubelet.core.pod_status.terminal import terminate
 from trikubelet.model import k8s
+from trikubelet.model.frozen import Frozen
 
 _PLAIN: Final = (
     "phase", "reason", "message", "startTime", "hostIP", "podIP", "qosClass", "observedGeneration",
@@ -41,21 +41,18 @@ only if they were seen: the values of a pod's amounts change, but hardly ever th
 _CONDITION: Final = ("status", "reason", "message", "lastProbeTime", "lastTransitionTime", "observedGeneration")
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(Frozen):
     """Write a status: the body of a strategic merge patch, and the resulting status, if the agent's copy is current."""
 
     body: Mapping[str, object]
     status: k8s.PodStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(Frozen):
     """Delete the object, without grace: everything it requested is done."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodProgress:
+class PodProgress(Frozen):
     """A pod's progress on this node. ``could_run``: a container of it may run; ``is_over``: nothing is left to do."""
 
     could_run: bool = True

@@ -7,11 +7,11 @@ Each has the generation of the spec that it is about. ``conditions`` uses both, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.resize import messages
 from trikubelet.core.resize.progress import is_under_way
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -27,8 +27,7 @@ IN_PROGRESS: Final = "PodResizeInProgress"
 ERROR: Final = "Error"
 
 
-@dataclass(frozen=True, slots=True)
-class ResizeFacts:
+class ResizeFacts(Frozen):
     """A pod's resizes besides its spec: its ``allocated`` resources, None if they are not kept; the pending resize; and
     why the last one could not be carried out, or ""."""
 

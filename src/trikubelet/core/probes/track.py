@@ -13,12 +13,13 @@ stays started.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trikubelet.core.actions import Verdict
 from trikubelet.core.manifest.container_defaults import PROBE_FAILURES, PROBE_SUCCESSES
 from trikubelet.core.probes.kind import ProbeKind
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from trikubelet.model.k8s import Probe
@@ -30,8 +31,7 @@ _AT_FIRST = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Track:
+class Track(Frozen):
     """One probe of the container of that id. ``verdict`` is the one in force; the last ``row`` results in a row were
     ``last``."""
 

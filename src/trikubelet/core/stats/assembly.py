@@ -6,15 +6,17 @@ in it is unused by the runtime, and does not count.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec import field
 
 from trikubelet.core.containers.resources import shares
 from trikubelet.core.names import all_containers
 from trikubelet.core.stats.rates import Rate, advanced
 from trikubelet.core.stats.summary import files_total, total
 from trikubelet.model import quantity
+from trikubelet.model.frozen import Frozen
 from trikubelet.model.stats_snapshot import ContainerUsed, NodeUsed, PodUsed, StatsSnapshot, Used
 
 if TYPE_CHECKING:
@@ -52,8 +54,7 @@ class PodFound(NamedTuple):
     disk: Disk = Disk({}, ())
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Frozen):
     """All findings. ``runtime_stats``: the runtime's, by containers' ids; ``parts``: of the node."""
 
     node_name: str

@@ -11,6 +11,8 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from trikubelet.model.frozen import Frozen
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -25,8 +27,7 @@ class State(Enum):
     ELSEWHERE = "not the node's"
 
 
-@dataclass(frozen=True, slots=True)
-class Works:
+class Works(Frozen):
     """Fields that work. ``proof``: the test that shows it, live or simulated, as ``tests/live/test_x.py::test_y``;
     ``limit``: the limit of the support, for all ``paths`` alike. The test contains each field's name, or the words of
     ``by``; it does not contain those of ``beside``, but shows similar ones."""
@@ -39,8 +40,7 @@ class Works:
     beside: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Frozen):
     """A report to users of the field ``path``. ``when``: the values that it concerns (for a map: the keys); ``within``:
     the records. A path that also works has this limit."""
 
@@ -50,8 +50,7 @@ class Row:
     within: Callable[[Any], bool] = lambda _: True
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSupport:
+class FieldSupport(Frozen):
     """A table's entry for one field. ``why`` is empty if there is nothing to report; ``shown``, which has the version
     and the test, is None if the field does not work."""
 

@@ -9,10 +9,11 @@ labels from it, and sorts by it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+
+from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +27,7 @@ _USUAL, _WIDE = 0, 1
 """The priorities of columns: only ``-o wide`` shows others than 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spelling:
+class Spelling(Frozen):
     """The format that one client wants for one resource. ``include``: the part of an object in a table's row."""
 
     resource: Resource
