@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from trikubelet.core.document import json_text, yaml_text
+from trikubelet.core.document import json_text
 from trikubelet.core.document.encoding import UTF_16, as_text, encoding_of
 from trikubelet.core.document.record import Document, is_duplicate_key
 from trikubelet.model.faults import Fault
@@ -55,6 +55,8 @@ def parse_documents(text: str | bytes, source: str) -> tuple[list[Document], lis
     if _JSON.match(text) and not _MARKER.search(text):
         json_text.read(text, source, documents, faults)
     else:
+        from trikubelet.core.document import yaml_text  # noqa: PLC0415 - libyaml takes long to load
+
         aliased = yaml_text.AliasBytes()
         for line, chunk in _chunks(text):
             yaml_text.read(chunk, line, source, documents, faults, aliased)
