@@ -22,7 +22,8 @@ import msgspec
 from support_evidence import is_there, plain, words
 from trikubelet.core.support.configuration import CONFIGURATION
 from trikubelet.core.support.pods import PODS
-from trikubelet.model.kubelet_configuration import KubeletConfiguration, fields_of
+from trikubelet.model.api_names import fields_of
+from trikubelet.model.kubelet_configuration import KubeletConfiguration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,8 +14,9 @@ from trikubelet.core.configuration import Effective, FieldSetting, combine
 from trikubelet.core.configuration.effect import without_effect_embedded, without_effect_in_version_1
 from trikubelet.core.document import parse_documents
 from trikubelet.core.support.configuration import HONOURED_GATES
+from trikubelet.model.api_names import fields_of
 from trikubelet.model.feature_gates import GATES
-from trikubelet.model.kubelet_configuration import ZERO_IS_A_VALUE, KubeletConfiguration, MemorySwap, fields_of
+from trikubelet.model.kubelet_configuration import ZERO_IS_A_VALUE, KubeletConfiguration, MemorySwap
 
 if TYPE_CHECKING:
     from trikubelet.core.document import Document

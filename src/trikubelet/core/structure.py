@@ -25,6 +25,7 @@ import msgspec
 
 from trikubelet.core.document.shown import SHOWN_CHARS_MAX, shown
 from trikubelet.core.field_path import item_path, member_path
+from trikubelet.model.api_names import fields_of
 from trikubelet.model.faults import Fault, nearest
 from trikubelet.model.frozen import Frozen
 from trikubelet.model.scalar import Scalar
@@ -278,10 +279,7 @@ class _Field(Frozen):
 @cache
 def _fields(type_: type[msgspec.Struct]) -> dict[str, _Field]:
     """Return a struct's fields by their names on the wire."""
-    return {
-        field.encode_name: _Field(field.name, _reader(field.type), field.required)
-        for field in msgspec.structs.fields(type_)
-    }
+    return {name: _Field(field.name, _reader(field.type), field.required) for name, field in fields_of(type_).items()}
 
 
 @cache

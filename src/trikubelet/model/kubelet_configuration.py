@@ -8,8 +8,7 @@ that are None when absent have no default upstream either.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -344,13 +343,3 @@ ZERO_IS_A_VALUE: Final = frozenset(
 )  # fmt: skip
 """Scalars whose zero (0, "", 0s, false) is what it says. Everywhere else a zero means "the default", as upstream, whose
 Go structs cannot distinguish a zero from an absent field unless the field is a pointer. These are its pointers."""
-
-
-def fields_of(type_: Any) -> dict[str, Any]:
-    """A record's fields by their names in a file, for those who walk over them."""
-    return _fields_of(type_)
-
-
-@cache
-def _fields_of(type_: Any) -> dict[str, Any]:
-    return {field.encode_name: field for field in msgspec.structs.fields(type_)}

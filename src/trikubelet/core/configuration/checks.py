@@ -14,12 +14,14 @@ from trikubelet.core.configuration import resources
 from trikubelet.core.manifest.problem import Problem, Problems, duplicate, forbidden, invalid, one_of, required
 from trikubelet.core.pull_rights import allowlist_problem
 from trikubelet.model import names
+from trikubelet.model.api_names import attributes
 from trikubelet.model.duration import format_duration
 from trikubelet.model.feature_gates import FeatureGates
-from trikubelet.model.kubelet_configuration import fields_of
 from trikubelet.model.tls import SUITES_OF_1_2, SUITES_OF_1_3, TLS_VERSIONS
 
 if TYPE_CHECKING:
+    import msgspec
+
     from trikubelet.model.kubelet_configuration import KubeletConfiguration
 
 _MANY: Final = 2**63 - 1
@@ -101,7 +103,8 @@ def value_at(record: Any, path: str) -> Any:
     for name in path.split("."):
         if record is None:
             return None
-        record = getattr(record, fields_of(type(record))[name].name)
+        type_: type[msgspec.Struct] = type(record)
+        record = getattr(record, attributes(type_)[name])
     return record
 
 

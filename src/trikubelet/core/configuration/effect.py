@@ -10,8 +10,9 @@ import msgspec
 from trikubelet.core.field_path import path_of
 from trikubelet.core.support.configuration import CONFIGURATION, HONOURED_GATES
 from trikubelet.core.support.field import State
+from trikubelet.model.api_names import fields_of
 from trikubelet.model.feature_gates import GATES
-from trikubelet.model.kubelet_configuration import KubeletConfiguration, fields_of
+from trikubelet.model.kubelet_configuration import KubeletConfiguration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from trikubelet.core.field_path import Place, path_of, place_of
+from trikubelet.model.api_names import fields_of
 from trikubelet.model.duration import parse_duration
 from trikubelet.model.faults import Fault
 from trikubelet.model.frozen import Frozen
-from trikubelet.model.kubelet_configuration import ZERO_IS_A_VALUE, fields_of
+from trikubelet.model.kubelet_configuration import ZERO_IS_A_VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

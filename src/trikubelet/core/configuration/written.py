@@ -11,8 +11,9 @@ import msgspec
 
 from trikubelet.core.masking import MASK
 from trikubelet.model import k8s
+from trikubelet.model.api_names import fields_of
 from trikubelet.model.duration import format_duration
-from trikubelet.model.kubelet_configuration import DURATIONS, fields_of
+from trikubelet.model.kubelet_configuration import DURATIONS
 
 if TYPE_CHECKING:
     from trikubelet.model.kubelet_configuration import KubeletConfiguration

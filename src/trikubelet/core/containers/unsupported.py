@@ -72,8 +72,8 @@ def _why_not(volume: str) -> str:
 
 def why_not_mounted(volume: k8s.Volume) -> str:
     """Why a volume is not set up whose type nobody here knows, in the words in which its field is reported."""
-    fields = (field for field in msgspec.structs.fields(k8s.Volume) if field.encode_name not in SUPPORTED_VOLUMES)
-    present = (field.encode_name for field in fields if getattr(volume, field.name) is not None)
+    fields = ((name, attribute) for name, attribute in attributes(k8s.Volume).items() if name not in SUPPORTED_VOLUMES)
+    present = (name for name, attribute in fields if getattr(volume, attribute) is not None)
     return _why_not(next(present, ""))
 
 
@@ -83,9 +83,9 @@ ROWS = (
     Row("containers[].resources.claims", "claims are not prepared yet: the container runs without the devices"),
     Row("containers[].securityContext.windowsOptions", WINDOWS, _is_present),
     *(
-        Row(f"volumes[].{field.encode_name}", f"{_why_not(field.encode_name)}: the pod waits", _is_present)
-        for field in msgspec.structs.fields(k8s.Volume)
-        if field.encode_name not in SUPPORTED_VOLUMES
+        Row(f"volumes[].{name}", f"{_why_not(name)}: the pod waits", _is_present)
+        for name in attributes(k8s.Volume)
+        if name not in SUPPORTED_VOLUMES
     ),
     Row("resourceClaims", "claims are not prepared yet"),
     Row("resources.claims", "claims are not prepared yet"),
