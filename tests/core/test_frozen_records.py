@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields, replace
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 
 import pytest
 from msgspec import field
 
-from trikubelet.model.frozen import Frozen
+import trikubelet.core
+import trikubelet.model
+from trikubelet.model.frozen import Discreet, Frozen
 
 
 class Place(Frozen):
@@ -27,6 +31,14 @@ class Journey(Frozen):
 
 class Single(Frozen, eq=False):
     name: str
+
+
+class Key(Discreet):
+    hidden = ("text", "notes")
+
+    name: str
+    text: str
+    notes: dict[str, str] = field(default_factory=dict)
 
 
 def test_replace_changes_the_named_fields_and_keeps_the_others():
@@ -65,3 +77,24 @@ def test_a_record_that_is_compared_by_identity_is_hashable_by_it():
     assert one != other
     assert {one, other} == {other, one}
     assert 2 == len({one, other})
+
+
+def test_hidden_fields_are_not_printed_but_compared():
+    key = Key("a", "secret", {"k": "secret"})
+    assert "Key(name='a')" == repr(key)
+    assert "[Key(name='a')]" == str([key])
+    assert key == replace(Key("a", "other", {"k": "secret"}), text="secret")
+    assert key != Key("a", "other", {"k": "secret"})
+
+
+def test_every_hidden_name_is_a_field():
+    for package in (trikubelet.core, trikubelet.model):
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
+    records = [kind for kind in Discreet.__subclasses__() if kind is not Key]
+    assert {"Login", "Bearer", "EnvSources", "EnvFile", "Stage", "Publish", "Expand"} <= {
+        one.__name__ for one in records
+    }
+    for record in records:
+        assert set() == set(record.hidden) - set(record.__struct_fields__), record
+        assert record.hidden

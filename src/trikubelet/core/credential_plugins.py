@@ -7,7 +7,6 @@ input, a CredentialProviderResponse on standard output (upstream: pkg/credential
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -26,7 +25,7 @@ from trikubelet.model.credential_plugin import (
 from trikubelet.model.decoding import decode_object
 from trikubelet.model.duration import parse_duration
 from trikubelet.model.faults import Fault
-from trikubelet.model.frozen import Frozen
+from trikubelet.model.frozen import Discreet, Frozen
 from trikubelet.model.names import qualified_name_problem
 from trikubelet.model.registry import Login
 
@@ -43,13 +42,14 @@ GLOBAL: Final = "global"
 _BAD_NAMES: Final = ("", ".", "..")
 
 
-@dataclass(frozen=True, slots=True)
-class Bearer:
+class Bearer(Discreet):
     """The service account that a plugin is called for: the account, its token for the plugin's audience, which no
     ``repr`` shows, and those of its annotations that the plugin wants."""
 
+    hidden = ("token",)
+
     account: AccountOwner
-    token: str = field(repr=False)
+    token: str
     annotations: Mapping[str, str]
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
+
+import msgspec
 
 from trikubelet.model.frozen import Frozen
 
@@ -71,8 +72,7 @@ class Close(Frozen):
 Event = Piece | Ping | Close
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(msgspec.Struct):
     """The incomplete frame: how much of its payload was received, and how much is left."""
 
     opcode: Opcode

@@ -12,10 +12,11 @@ nanoseconds since the epoch, 0 for "not yet", as the CRI has them.
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import trio
+from msgspec import field
 
 from trikubelet.cri.v1 import api_pb2 as pb
 
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from trikubelet.embedded.log import ContainerLog
 
 
-@dataclass(slots=True, eq=False)
-class Sandbox:
+class Sandbox(msgspec.Struct, eq=False):
     """One pod sandbox: a group of containers. It has no process of its own."""
 
     id: str
@@ -71,8 +71,7 @@ class Sandbox:
         )
 
 
-@dataclass(slots=True, eq=False)
-class Container:
+class Container(msgspec.Struct, eq=False):
     """One container. ``spec`` describes its process. ``settled`` is set once a start has succeeded or failed,
     ``ended`` once the container has exited, ``recorded`` once that is on the disk, or cannot be; the record is
     changed under ``recording``. ``stdin`` is set where the pod has ``stdin`` and while it is open; ``listeners`` are

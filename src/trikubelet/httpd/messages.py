@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import trio
+from msgspec import field
 
 from trikubelet.model.frozen import Frozen
 
@@ -29,8 +29,7 @@ def _anybody(*, for_good: bool) -> None:
     """The admission of a server that does not count its clients."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Frozen):
     """One request. ``path`` is decoded and has no query; of a ``query`` key given twice the first counts, as in Go, and
     ``repeated`` has all its values; ``headers`` have lower-case names, and the values of a repeated one are joined by
     commas. ``certificate`` is the client's, as far as TLS has found it good when the connection began; None where there
@@ -45,9 +44,9 @@ class Request:
     body: bytes = b""
     certificate: Certificate | None = None
     repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    gone: Callable[[], Awaitable[None]] = field(default=trio.sleep_forever, compare=False, repr=False)
+    gone: Callable[[], Awaitable[None]] = trio.sleep_forever
     network: str = ""
-    admit: Admit = field(default=_anybody, compare=False, repr=False)
+    admit: Admit = _anybody
 
     @property
     def upgrade(self) -> str:
@@ -56,8 +55,7 @@ class Request:
         return self.headers.get("upgrade", "").lower() if "upgrade" in options else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Frozen):
     """One response. A ``body`` of bytes is sent with its length, an iterator's chunks as they come; the iterator is
     closed, if it can be, whether or not it was read to its end. The answer to HEAD leaves the body out by itself."""
 

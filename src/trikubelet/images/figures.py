@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import field
 
 from trikubelet.kit.distribution import Distributions
 
@@ -42,8 +44,7 @@ class Ensured(NamedTuple):
     pulled: str
 
 
-@dataclass(slots=True)
-class PullFigures:
+class PullFigures(msgspec.Struct):
     """Owns what was measured. ``durations``: of pulls that succeeded, with waiting for a turn, by the image's size;
     ``ensured``: how often an image was asked for, by how that went."""
 

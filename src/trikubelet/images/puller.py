@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
+import msgspec
 import trio
+from msgspec import field
 
 from trikubelet.core.image_names import should_pull, with_default_tag
 from trikubelet.core.names import object_ref
@@ -66,8 +67,7 @@ def _is_an_image(_name: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class PullRules:
+class PullRules(Frozen):
     """What the configuration says about pulls. ``at_once_max``: images pulled at the same time; ``per_second`` and
     ``burst``: pulls begun, 0 a second for any number; ``verification``: None where everybody may have what is there;
     ``is_machine``: whether an image of that name is this machine itself, of which nothing is ever pulled."""
@@ -80,8 +80,7 @@ class PullRules:
     is_machine: Callable[[str], bool] = _is_an_image
 
 
-@dataclass(slots=True)
-class _Wanted:
+class _Wanted(msgspec.Struct):
     """An image that a container needs; ``image`` is its name with a tag or digest. ``about``: the object of the events.
     ``found``: its credentials, looked up once."""
 
@@ -97,8 +96,7 @@ class _Wanted:
         return self.pod.metadata.uid, self.image
 
 
-@dataclass(slots=True)
-class _UnderWay:
+class _UnderWay(msgspec.Struct):
     """Where a pod's pull stands, and since when (Trio's clock)."""
 
     container: str
@@ -114,8 +112,7 @@ class _Failure(Frozen):
     at: float
 
 
-@dataclass(slots=True)
-class _Pulling:
+class _Pulling(msgspec.Struct):
     """Who pulls an image now and who waits for that; what failed since the first of them came."""
 
     lock: trio.Lock = field(default_factory=trio.Lock)

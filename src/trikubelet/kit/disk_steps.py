@@ -14,9 +14,8 @@ import errno
 import logging
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from trikubelet.kit.disk import DISK_SECONDS_MAX, disk_in_time
 
@@ -46,8 +45,7 @@ class DiskUnavailable(OSError):
     takes too long (ETIMEDOUT), there is no thread (EAGAIN), or an earlier step goes on (EBUSY)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Failed:
+class _Failed(NamedTuple):
     """The disk has answered: a step raised this."""
 
     error: OSError

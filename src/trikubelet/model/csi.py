@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.model.frozen import Frozen
+from msgspec import field
+
+from trikubelet.model.frozen import Discreet, Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,8 +42,7 @@ class AccessMode(IntEnum):
     SINGLE_NODE_MULTI_WRITER = 7
 
 
-@dataclass(frozen=True, slots=True)
-class DriverInfo:
+class DriverInfo(Frozen):
     """This node in the eyes of a driver. ``volumes_max``: how many of its volumes fit, 0 for no limit; ``topology``:
     where the node is, as labels."""
 
@@ -62,23 +62,25 @@ class Use(Frozen):
     group: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Discreet):
     """A volume to be made ready on this node, for all pods that will use it. ``attached``: what was learnt when it was
     attached to the node; ``context``: what is known of it. Secrets show in no log."""
+
+    hidden = ("secrets",)
 
     volume_id: str
     staging_path: str
     use: Use
     attached: Mapping[str, str] = field(default_factory=dict)
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict)
     context: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(Discreet):
     """A volume to be made visible to one pod at ``target_path``; ``staging_path`` is "" for a driver that does not
     stage. Fields that may hold a token show in no log."""
+
+    hidden = ("secrets", "context")
 
     volume_id: str
     target_path: str
@@ -86,21 +88,22 @@ class Publish:
     staging_path: str = ""
     read_only: bool = False
     attached: Mapping[str, str] = field(default_factory=dict)
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    context: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    context: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Expand:
+class Expand(Discreet):
     """A volume that is larger than it is known to be on this node, where it is published at ``path``. Secrets show in
     no log."""
+
+    hidden = ("secrets",)
 
     volume_id: str
     path: str
     required_bytes: int
     use: Use
     staging_path: str = ""
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
 
 class VolumeStats(Frozen):

@@ -5,15 +5,14 @@ A dataclass writes its methods as text and compiles them: about 0.7 ms for each 
 ``dataclasses.replace``, ``fields`` and ``asdict`` keep working, because type checkers check the arguments of
 ``dataclasses.replace`` and not those of ``msgspec.structs.replace``.
 
-A record whose fields are left out of ``repr`` (keys, passwords) or out of the comparison stays a dataclass, because a
-struct can do neither.
+A record with fields that the comparison leaves out stays a dataclass, because a struct compares all of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import fields, make_dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 import msgspec
 
@@ -48,3 +47,13 @@ class Frozen(msgspec.Struct, frozen=True):
     """A frozen record: equal to a record of the same class with equal fields, and hashable if its fields are."""
 
     __dataclass_fields__ = _DescribedWhenAsked()
+
+
+class Discreet(Frozen):
+    """A frozen record whose ``repr`` leaves out the fields named in ``hidden``, such as keys and passwords."""
+
+    hidden: ClassVar[tuple[str, ...]]
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name not in self.hidden)
+        return f"{type(self).__name__}({', '.join(shown)})"

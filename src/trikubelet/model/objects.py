@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from trikubelet.model.frozen import Frozen
+from trikubelet.model.frozen import Discreet, Frozen
 
 
 class ObjectRef(Frozen):
@@ -20,17 +18,19 @@ class ObjectRef(Frozen):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class PodCertificate:
+class PodCertificate(Discreet):
     """A pod's key and the chain of certificates a signer made for it, both in PEM. The key shows in no log."""
 
-    key_pem: bytes = field(repr=False)
+    hidden = ("key_pem",)
+
+    key_pem: bytes
     chain_pem: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAccountToken:
+class ServiceAccountToken(Discreet):
     """A token of a service account; ``expires`` as the server says it (RFC 3339). Its text shows in no log."""
 
-    text: str = field(repr=False)
+    hidden = ("text",)
+
+    text: str
     expires: str

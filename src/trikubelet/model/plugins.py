@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from trikubelet.model.frozen import Frozen
 
-@dataclass(frozen=True, slots=True)
-class PluginInfo:
+
+class PluginInfo(Frozen):
     """The introduction of a plugin. ``endpoint``: where its own services listen, never empty."""
 
     type: str

@@ -6,17 +6,16 @@ pod on it may use what it pulled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from trikubelet.model.frozen import Frozen
+from trikubelet.model.frozen import Discreet, Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(Discreet):
     """A name and a password, which no ``repr`` shows."""
 
+    hidden = ("password",)
+
     username: str
-    password: str = field(repr=False)
+    password: str
 
 
 class SecretOwner(Frozen):

@@ -6,9 +6,11 @@ metrics endpoint spells it for Prometheus, which PLEG knows nothing of.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import field
 
 from trikubelet.kit.distribution import Distribution
 from trikubelet.model.frozen import Frozen
@@ -21,8 +23,7 @@ DECODES: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.
 """Upper bounds of what the event loop is kept for by a list, in seconds."""
 
 
-@dataclass(slots=True)
-class Measured:
+class Measured(msgspec.Struct):
     """Owns what PLEG has measured since it began. ``relists``: from a full list's first call until its changes were
     known; ``decodes``: of that, reading and comparing the lists, while nothing else goes on; ``intervals``: from the
     beginning of one list to that of the next; successful ones only, in seconds. ``pod_relists``: on-demand relists.

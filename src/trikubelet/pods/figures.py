@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import trio
+from msgspec import field
 
 from trikubelet.kit.distribution import Distribution, Distributions
 
@@ -28,8 +29,7 @@ RESIZES: Final = (
 """Upstream's upper bounds of buckets for the duration of a resize, in milliseconds."""
 
 
-@dataclass(slots=True)
-class PodFigures:
+class PodFigures(msgspec.Struct):
     """Owns the measurements since the agent began; all durations in seconds unless stated otherwise.
 
     ``syncs``: of workers, by purpose (create, update, sync, kill); ``worker_starts``: from a worker's creation to its

@@ -8,10 +8,11 @@ container has ended.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
 import trio
+from msgspec import field
 
 from trikubelet.model.runtime_errors import RuntimeUnavailable
 
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.hooks import Hooked, Hooks
 
 
-@dataclass(slots=True)
-class PreStopRun:
+class PreStopRun(msgspec.Struct):
     """Owns whether a preStop hook has ended (``over``), and with which error if the runtime went away during it
     (``lost``). ``has_expired`` is set by the task that no longer waits for it."""
 

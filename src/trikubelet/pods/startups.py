@@ -11,9 +11,9 @@ images is unknown.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import trio
 
 from trikubelet.core.names import is_static
@@ -32,8 +32,7 @@ SECONDS: Final = (
 """Upstream's upper bounds of buckets for the duration of starts."""
 
 
-@dataclass(slots=True)
-class _Start:
+class _Start(msgspec.Struct):
     """One pod that is starting. ``since``: Trio's clock; ``pulling_seconds``: for its images so far; ``runs``: observed
     running."""
 

@@ -33,10 +33,11 @@ from __future__ import annotations
 import logging
 import math
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import trio
+from msgspec import field
 
 from trikubelet.core.names import all_containers, object_ref
 from trikubelet.core.termination import container_grace, grace_left, kill_stages
@@ -82,16 +83,14 @@ class _Failure(NamedTuple):
     is_past_stopping: bool
 
 
-@dataclass(slots=True)
-class _Stage:
+class _Stage(msgspec.Struct):
     """Owns the end of a stage, and its error: None if none of its containers must be waited for any more."""
 
     over: trio.Event = field(default_factory=trio.Event)
     error: RuntimeCallError | None = None
 
 
-@dataclass(slots=True)
-class _Stopping:
+class _Stopping(msgspec.Struct):
     """Owns the errors while containers were stopped in one sync, in order. ``carries_over``: the rest of a container's
     grace is remembered."""
 

@@ -16,9 +16,9 @@ runtime's next answer count against the container, and of a pause at most the le
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 import trio
 
 from trikubelet.model.frozen import Frozen
@@ -66,8 +66,7 @@ class Away:
             self._waiting -= 1
 
 
-@dataclass(slots=True)
-class Used:
+class Used(msgspec.Struct):
     """Owns how much of a container's grace one sync has used, in seconds, also if the sync is cancelled."""
 
     seconds: float = 0.0

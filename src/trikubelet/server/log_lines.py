@@ -7,8 +7,10 @@ for each stream, and at most ``LINE_BYTES_MAX`` of it; a longer line comes out i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import field
 
 from trikubelet.model.frozen import Frozen
 
@@ -34,8 +36,7 @@ class Piece(Frozen):
     starts: bool = True
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct):
     """An unfinished line; ``has_parts``: some of it arrived after the previous piece."""
 
     time: str

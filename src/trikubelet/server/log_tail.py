@@ -22,8 +22,10 @@ import os
 from array import array
 from bisect import bisect_left
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import field
 
 from trikubelet.host.logs import LogLine, parse_line
 from trikubelet.model.frozen import Frozen
@@ -54,8 +56,7 @@ class Start(Frozen):
     count_from: Place = (0, 0)
 
 
-@dataclass(slots=True)
-class _Search:
+class _Search(msgspec.Struct):
     """The state of the search backwards. ``wanted``: lines still to be found; ``open``: streams whose earliest wanted
     line may have parts further back; ``seen``: all streams found."""
 

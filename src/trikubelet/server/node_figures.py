@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+from msgspec import field
 
 from trikubelet.model.frozen import Frozen
 
@@ -29,8 +31,7 @@ class Work(NamedTuple):
     static: str
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(msgspec.Struct):
     """The pods at one moment. ``desired`` and ``active`` (those that count against the node's limits): by whether they
     are static; ``mirrors``: static pods that have or need a mirror pod; ``working``: those with a worker; ``volumes``:
     those in the specs of desired pods, by upstream's name of their kind; ``resizes_pending``: waiting resizes, by the
@@ -47,8 +48,7 @@ class Tally:
     ephemeral_containers: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
+class Setup(Frozen):
     """The agent's build and settings. ``version`` as the node reports it now, like ``v1.37.2+trikubelet.0.1.0``;
     ``cgroup_version``: 0 where there are no cgroups; ``gates``: each feature and its stage, and whether it is on."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+from msgspec import field
 
 from trikubelet.kit.barrier import Barrier
 
@@ -26,8 +28,7 @@ class Piece(NamedTuple):
     is_remote: bool
 
 
-@dataclass(slots=True)
-class Record:
+class Record(msgspec.Struct):
     """What is known of a piece. ``found``: what it came to when it was last measured to the end, None if it never was,
     and ``at``: since when that counts (Trio's clock); ``is_abnormal``: what a driver says of its volume; ``has_fault``:
     measuring it met a bug; ``so_far``: until it is known, bytes and inodes counted, written by the thread that counts

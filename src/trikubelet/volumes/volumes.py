@@ -15,11 +15,11 @@ import errno
 import logging
 import os
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import trio
 
 from trikubelet.core.containers.errors import ConfigError
@@ -64,8 +64,7 @@ _PROBLEMS: Final = (OSError, ValueError, StillRunning, VolumeFailed)
 _NOT_YET: Final = "no volume is set up yet: those of an earlier instance of the pod are still being removed"
 
 
-@dataclass(slots=True)
-class _State:
+class _State(msgspec.Struct):
     """The state of a volume: in words, its host path once it was ready, and whether it lies below the root."""
 
     said: str = ""

@@ -12,8 +12,11 @@ is ignored.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from msgspec import field
+
+from trikubelet.model.frozen import Discreet
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -26,11 +29,12 @@ _NAME = re.compile(r"([^=\n]*)=")
 _REST = re.compile(r"[ \t\r]*(?:(?<=[ \t])#[^\n]*)?(?:\n|\Z)")
 
 
-@dataclass(frozen=True, slots=True)
-class EnvFile:
+class EnvFile(Discreet):
     """The requested values of a file, and no more: it may be large, and must not be kept in memory."""
 
-    values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    hidden = ("values",)
+
+    values: Mapping[str, str] = field(default_factory=dict)
     wrong: str = ""
     """Why reading stopped after those values; "" if it read all, or as much as was requested."""
     size: int = 0

@@ -14,14 +14,15 @@ from __future__ import annotations
 import base64
 import binascii
 from collections import ChainMap
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import field
 
 from trikubelet.core.containers.allowance import Allowance, of_container
 from trikubelet.core.containers.downward import PodFields, resource_value
 from trikubelet.core.containers.errors import ConfigError, missing
 from trikubelet.core.containers.expansion import expand
-from trikubelet.model.frozen import Frozen
+from trikubelet.model.frozen import Discreet, Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -42,8 +43,7 @@ if TYPE_CHECKING:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class EnvReferences:
+class EnvReferences(Frozen):
     """The references of a container's variables, each once, in the order of the spec. ``files``: volumes and paths in
     them, with the wanted keys of each."""
 
@@ -52,14 +52,15 @@ class EnvReferences:
     files: Mapping[tuple[str, str], Collection[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class EnvSources:
+class EnvSources(Discreet):
     """The values of EnvReferences, None for missing ones, and the variables of the cluster's services. An unreadable
     file is represented by its error."""
 
+    hidden = ("secrets", "files")
+
     config_maps: Mapping[str, ConfigMap | None] = field(default_factory=dict)
-    secrets: Mapping[str, Secret | None] = field(default_factory=dict, repr=False)
-    files: Mapping[tuple[str, str], EnvFile | OSError | None] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, Secret | None] = field(default_factory=dict)
+    files: Mapping[tuple[str, str], EnvFile | OSError | None] = field(default_factory=dict)
     services: Mapping[str, str] = field(default_factory=dict)
 
 

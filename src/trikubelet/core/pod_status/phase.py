@@ -11,8 +11,9 @@ containers. That holds until each container was created again, as its status sho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from trikubelet.core.names import all_containers, is_static
 from trikubelet.core.restarts import RESTART_ALL, allows_restart, init_exit_code, is_sidecar
@@ -26,8 +27,7 @@ PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed
 TERMINAL = frozenset({SUCCEEDED, FAILED})
 
 
-@dataclass(slots=True)
-class _Count:
+class _Count(msgspec.Struct):
     """Counts of plain init containers, of regular containers alone, and of regular ones together with sidecars."""
 
     pending_init: int = 0

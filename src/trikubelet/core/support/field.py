@@ -6,10 +6,12 @@ the configuration), with ``[]`` for each item of a list.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from msgspec import field
 
 from trikubelet.model.frozen import Frozen
 
@@ -59,8 +61,7 @@ class FieldSupport(Frozen):
     shown: Works | None = None
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Frozen, dict=True):
     """Owns the entries for the fields of one kind. ``same``: lists whose items are of the same kind as another's, so
     that the other's entries hold for them. ``limits``: those of fields, and of all below them, that have a test
     elsewhere."""
