@@ -15,7 +15,6 @@ import json
 import os
 import platform
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,16 +25,13 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from zipfile import is_zipfile
 
-from processes import wait_until
+from processes import TOP, compiled, free_port, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-TOP: Final = Path(__file__).parents[1]
 RESULTS: Final = TOP / "bench/results"
 RATIO_MAX: Final = 2.0
-UNINSTALLED: Final = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
-"""Variables with which Python compiles every module each time."""
 MANIFEST: Final = """\
 apiVersion: v1
 kind: Pod
@@ -88,21 +84,15 @@ class Node:
         self._manifests = directory / "manifests"
         self._kubeconfig = directory / "kubeconfig"
         self._log = directory / "log"
-        inherited = {name: value for name, value in os.environ.items() if name not in UNINSTALLED}
-        self._own = {**inherited, "HOME": str(directory), "SHIV_ROOT": str(directory / "unpacked")}
+        self._own = compiled(program, directory)
         self.pod, self.name = "web-bench", "bench"
 
     def __enter__(self) -> Self:
-        if is_zipfile(self._program):
-            compiled = {**self._own, "SHIV_COMPILE_PYC": "1"}
-            subprocess.run([self._program, "--v=0", "--help"], env=compiled, check=True, stdout=subprocess.DEVNULL)
-        else:
-            self._compile()
         self._manifests.mkdir()
         (self._manifests / "web.yaml").write_text(MANIFEST)
         line = [self._program, "--standalone", "--container-runtime-endpoint=embedded:", f"--root-dir={self._root}"]
         line += [f"--pod-manifest-path={self._manifests}", "--hostname-override=bench", "--healthz-port=0"]
-        line += [f"--kubectl-port={_free_port()}"]
+        line += [f"--kubectl-port={free_port()}"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(line, env=self._own, stdout=log, stderr=log)
         try:
@@ -116,12 +106,6 @@ class Node:
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.wait()
-
-    def _compile(self) -> None:
-        """Compile the program's virtual environment, and this checkout, from which it may be installed."""
-        packages = sorted(self._program.parents[1].glob("lib/python3*/site-packages"))
-        line = [self._program.with_name("python"), "-m", "compileall", "-q", *packages, TOP / "src"]
-        subprocess.run(line, env=self._own, check=False, stdout=subprocess.DEVNULL)  # some tests of packages are broken
 
     def _is_ready(self) -> bool:
         if self._process.poll() is not None:
@@ -150,13 +134,6 @@ class Node:
         if done.returncode:
             sys.exit(f"{' '.join(line)}: exit code {done.returncode}: {done.stderr}")
         return took
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 def measure(node: Node, rounds: int) -> list[dict[str, Any]]:

@@ -17,10 +17,14 @@ import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from zipfile import is_zipfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+TOP = Path(__file__).parents[1]
+UNINSTALLED = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
+"""Variables with which Python compiles every module each time."""
 WAIT_SECONDS_MAX = 120.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -32,6 +36,36 @@ def wait_until(satisfied: Callable[[], bool], what: str, every_seconds: float = 
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what}: not after {WAIT_SECONDS_MAX:g} s")
         time.sleep(every_seconds)
+
+
+def free_port() -> int:
+    """A TCP port of the loopback that is free now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def compiled(program: Path, directory: Path) -> dict[str, str]:
+    """Compile the program, as pip and the package do, and return the environment in which it uses that. The single file
+    is unpacked below ``directory``."""
+    inherited = {name: value for name, value in os.environ.items() if name not in UNINSTALLED}
+    own = {**inherited, "HOME": str(directory), "SHIV_ROOT": str(directory / "unpacked")}
+    if is_zipfile(program):
+        first = {**own, "SHIV_COMPILE_PYC": "1"}
+        subprocess.run([program, "--v=0", "--help"], env=first, check=True, stdout=subprocess.DEVNULL)
+    else:
+        packages = sorted(program.parents[1].glob("lib/python3*/site-packages"))
+        line = [
+            program.with_name("python"),
+            "-m",
+            "compileall",
+            "-q",
+            *packages,
+            TOP / "src",
+        ]  # the program may be of this checkout
+        subprocess.run(line, env=own, check=False, stdout=subprocess.DEVNULL)  # some tests of packages are broken
+    return own
 
 
 def rss_bytes(pid: int) -> int:
