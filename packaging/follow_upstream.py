@@ -35,6 +35,7 @@ PROTOS: Final = (
     ("k8s.io/cri-api", "pkg/apis/runtime/v1/api.proto", "src/trikubelet/cri/v1/api.proto"),
     ("k8s.io/kubelet", "pkg/apis/pluginregistration/v1/api.proto", "src/trikubelet/cri/plugin_v1/registration.proto"),
     ("k8s.io/kubelet", "pkg/apis/deviceplugin/v1beta1/api.proto", "src/trikubelet/cri/plugin_v1/device.proto"),
+    ("k8s.io/kubelet", "pkg/apis/podresources/v1/api.proto", "src/trikubelet/cri/plugin_v1/pod_resources.proto"),
 )
 """The module, its file, and the file here that is written from it."""
 _CONSTANT: Final = re.compile(r'^KUBERNETES_VERSION: Final = "(v[^"]+)"$', re.MULTILINE)

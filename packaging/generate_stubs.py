@@ -22,7 +22,8 @@ from pathlib import Path
 
 SOURCE_ROOT = Path(__file__).resolve().parent.parent / "src"
 PROTOS = [
-    f"trikubelet/cri/{name}.proto" for name in ("v1/api", "plugin_v1/registration", "plugin_v1/csi", "plugin_v1/device")
+    "trikubelet/cri/v1/api.proto",
+    *(f"trikubelet/cri/plugin_v1/{name}.proto" for name in ("registration", "csi", "device", "pod_resources")),
 ]
 OURS = {
     "grpclib.client.Channel": "trikubelet.cri.methods.StubChannel",

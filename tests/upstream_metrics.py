@@ -152,6 +152,15 @@ HERE = (
     _gauge("kubelet_pod_in_progress_resizes"),
     _counter("kubelet_pod_infeasible_resizes_total", "reason_detail", often=False),
     _counter("kubelet_pod_deferred_accepted_resizes_total", "retry_trigger", often=False),
+    _counter("kubelet_device_plugin_registration_total", "resource_name", often=False),
+    _histogram("kubelet_device_plugin_alloc_duration_seconds", "resource_name", often=False),
+    _counter("kubelet_pod_resources_endpoint_requests_total", "server_api_version", often=False),
+    _counter("kubelet_pod_resources_endpoint_requests_list", "server_api_version", often=False),
+    _counter("kubelet_pod_resources_endpoint_requests_get", "server_api_version", often=False),
+    _counter("kubelet_pod_resources_endpoint_requests_get_allocatable", "server_api_version", often=False),
+    _counter("kubelet_pod_resources_endpoint_errors_list", "server_api_version", often=False),
+    _counter("kubelet_pod_resources_endpoint_errors_get", "server_api_version", often=False),
+    _counter("kubelet_pod_resources_endpoint_errors_get_allocatable", "server_api_version", often=False),
 )
 
 PROBES = (
@@ -166,13 +175,6 @@ ABSENT = {
         "kubelet_imagemanager_ondisk_pulledrecords kubelet_imagemanager_ondisk_pullintents "
         "kubelet_imagemanager_inmemory_pulledrecords_usage_percent "
         "kubelet_imagemanager_inmemory_pullintents_usage_percent kubelet_imagemanager_image_mustpull_checks_total"
-    ),
-    "there are no device plugins yet": (
-        "kubelet_device_plugin_registration_total kubelet_device_plugin_alloc_duration_seconds "
-        "kubelet_pod_resources_endpoint_requests_total kubelet_pod_resources_endpoint_requests_list "
-        "kubelet_pod_resources_endpoint_requests_get kubelet_pod_resources_endpoint_requests_get_allocatable "
-        "kubelet_pod_resources_endpoint_errors_list kubelet_pod_resources_endpoint_errors_get "
-        "kubelet_pod_resources_endpoint_errors_get_allocatable"
     ),
     "there are no managers of CPUs, memory and topology yet": (
         "kubelet_cpu_manager_pinning_requests_total kubelet_memory_manager_pinning_requests_total "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -52,6 +53,24 @@ def calls(directory: Path) -> list[str]:
     return noted.read_text().splitlines() if noted.exists() else []
 
 
+def listed(agent: Agent) -> dict[str, list[str]]:
+    """The devices of each pod, as clients of the pod resources API read them with grpc's own library."""
+    script = """
+import grpc, json, sys
+from trikubelet.cri.plugin_v1 import pod_resources_pb2 as pb
+with grpc.insecure_channel("unix://" + sys.argv[1]) as channel:
+    encode, decode = pb.ListPodResourcesRequest.SerializeToString, pb.ListPodResourcesResponse.FromString
+    listing = channel.unary_unary("/v1.PodResourcesLister/List", encode, decode)
+    found = listing(pb.ListPodResourcesRequest(), timeout=60).pod_resources
+ids = lambda pod: [name for one in pod.containers for group in one.devices for name in group.device_ids]
+print(json.dumps({pod.name: ids(pod) for pod in found}))
+"""
+    command = [sys.executable, "-c", script, str(agent.root / "pod-resources" / "kubelet.sock")]
+    asked = subprocess.run(agent.containerd.inside(command), capture_output=True, text=True, check=True, timeout=120)
+    found: dict[str, list[str]] = json.loads(asked.stdout)
+    return found
+
+
 def test_container_has_its_devices_and_keeps_them_over_restarts(containerd2: Containerd) -> None:
     with Agent(containerd2) as agent:
         with plugin(agent, "a", "b") as directory:
@@ -62,6 +81,7 @@ def test_container_has_its_devices_and_keeps_them_over_restarts(containerd2: Con
             assert ["allocate a", "start a"] == calls(directory)
             shown = state(found, "c")["allocatedResourcesStatus"]
             assert [{"name": RESOURCE, "resources": [{"resourceID": "a", "health": "Healthy"}]}] == shown
+            assert {"web-live": ["a"]} == listed(agent)
 
             agent.kill()
             agent.start()

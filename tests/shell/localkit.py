@@ -16,6 +16,7 @@ from trikubelet.images.figures import PullFigures
 from trikubelet.kit.call_figures import CallFigures
 from trikubelet.kit.distribution import Distribution
 from trikubelet.model import k8s
+from trikubelet.model.device_figures import DeviceFigures
 from trikubelet.model.shutdown_times import ShutdownTimes
 from trikubelet.model.summary import NodeStats, Summary
 from trikubelet.model.volume_figures import VolumeFigures
@@ -63,6 +64,7 @@ def node_figures(**more: Any) -> NodeFigures:
         "ended": {},
         "pulls": PullFigures(),
         "volumes": VolumeFigures(),
+        "devices": DeviceFigures(),
         "swept": (0, 0),
     }
     return NodeFigures(**{**some, **more})

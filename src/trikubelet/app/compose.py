@@ -33,13 +33,16 @@ from trikubelet.app.release import chosen_release, reported_version
 from trikubelet.app.report import Reporter
 from trikubelet.app.services import open_services
 from trikubelet.app.sources import build_sources, source_names
+from trikubelet.app.tally import active_pods
 from trikubelet.app.translate import address_rules_of, bounds_of, facts_of, identity_of, rules_of
 from trikubelet.app.view import View
 from trikubelet.app.work import open_work
 from trikubelet.core.node_addresses import internal_ips
 from trikubelet.core.node_status import self_described
 from trikubelet.cri.channel import open_channel
+from trikubelet.cri.pod_resources import GrpcPodResources
 from trikubelet.cri.runtime import CriImages, CriRuntime
+from trikubelet.devices.pod_resources import PodResourcesServer
 from trikubelet.host.addresses import HostAddresses, SimulatedAddresses
 from trikubelet.host.clock import SystemClock
 from trikubelet.host.gauges import HostGauges
@@ -173,6 +176,8 @@ async def run(
         await services.start("measuring of disks", agent.disks.run)
         if reading is None:  # a simulated node moves no processes
             await _start_part_cgroups(services, settings)
+        if choice.endpoint != FAKE:
+            await services.start("pod resources API", _pod_resources(settings, agent.node).run)
         if agent.member is not None:
             await services.start("membership of the cluster", agent.member.run)
         await _start_health(services, settings, agent)
@@ -202,6 +207,11 @@ async def run(
             if agent.node.shutdown.groups and reading is None:  # the machine's shutdown is no simulated node's
                 work.start_soon(_run_shutdown, agent.node, settings.root_dir)
             task_status.started(agent)
+
+
+def _pod_resources(settings: Settings, node: Node) -> PodResourcesServer:
+    directory, threads = settings.root_dir / "pod-resources", ThreadPool("pod resources", 1)
+    return PodResourcesServer(directory, GrpcPodResources(), lambda: active_pods(node), node.devices, threads)
 
 
 async def _run_shutdown(node: Node, root_dir: Path) -> None:

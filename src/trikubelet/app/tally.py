@@ -13,6 +13,7 @@ from trikubelet.server.node_figures import Tally, Work
 
 if TYPE_CHECKING:
     from trikubelet.app.node import Node
+    from trikubelet.model import k8s
     from trikubelet.pods.worker import PodWorker
 
 
@@ -28,7 +29,7 @@ def tally(node: Node, *, in_cluster: bool) -> Tally:
     for worker in node.workers:
         is_wanted = worker.pod.metadata.uid in desired
         found.working[_work(worker, is_wanted=is_wanted)] += 1
-        if is_wanted and not isinstance(worker.state, Terminated | Finished):
+        if is_wanted and _is_active(worker):
             found.active[is_static(worker.pod)] += 1
         shown = node.statuses.get(worker.pod.metadata.uid)
         found.resizes_under_way += shown is not None and any(one.type == IN_PROGRESS for one in shown.conditions)
@@ -37,6 +38,15 @@ def tally(node: Node, *, in_cluster: bool) -> Tally:
     if in_cluster:
         found.mirrors = found.desired[True]
     return found
+
+
+def active_pods(node: Node) -> list[k8s.Pod]:
+    """Return the pods that run, end, or are to run."""
+    return [worker.pod for worker in node.workers if _is_active(worker)]
+
+
+def _is_active(worker: PodWorker) -> bool:
+    return not isinstance(worker.state, Terminated | Finished)
 
 
 def _work(worker: PodWorker, *, is_wanted: bool) -> Work:

@@ -237,6 +237,7 @@ class View:
             ended=node.statuses.ended,
             pulls=node.puller.figures,
             volumes=node.volumes.figures(),
+            devices=node.devices.figures,
             swept=(node.orphan_cleanup.removed, node.orphan_cleanup.stuck),
             api=None if member is None else member.asked(),
             rotations=() if member is None else member.rotations(),

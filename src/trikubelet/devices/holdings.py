@@ -194,9 +194,11 @@ class DeviceHoldings:
             connected = self._plugins.connected.get(holder.resource)
             if connected is None:
                 return Refused(f"endpoint not found in cache for a registered resource: {holder.resource}")
+            began = trio.current_time()
             with within(CALL_SECONDS_MAX):
                 found = Held(held.devices, await connected.plugin.allocate(held.devices))
             self._answered[holder] = connected
+            self._plugins.figures.allocations[holder.resource].add(trio.current_time() - began)
             return Met()
         except PluginFailed as error:
             return Refused(str(error))

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.core.devices.decision import Met
+from trikubelet.core.devices.listing import pod_resources
 from trikubelet.kit.listeners import Listeners
+from trikubelet.model.device_figures import DeviceFigures
 from trikubelet.model.devices import RunOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from trikubelet.core.devices.decision import Answer
     from trikubelet.core.devices.inventory import Amounts
     from trikubelet.model import k8s
+    from trikubelet.model.pod_resources import DeviceGroup, PodResources
 
 
 class NoDevices:
@@ -25,6 +28,7 @@ class NoDevices:
 
     def __init__(self) -> None:
         self.changed: Listeners[Collection[str]] = Listeners("devices that changed")
+        self.figures = DeviceFigures()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """See ``ports.PodDevices``; so for all below."""
@@ -57,3 +61,9 @@ class NoDevices:
 
     def health(self, _uid: str) -> Mapping[str, tuple[k8s.ResourceStatus, ...]]:
         return {}
+
+    def listed(self, pods: Iterable[k8s.Pod]) -> Sequence[PodResources]:
+        return pod_resources(pods, {})
+
+    def allocatable(self) -> Sequence[DeviceGroup]:
+        return ()

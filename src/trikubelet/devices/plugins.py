@@ -25,6 +25,7 @@ from trikubelet.kit.failure_log import FailureLog
 from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.listeners import Listeners
 from trikubelet.kit.slot import Slot
+from trikubelet.model.device_figures import DeviceFigures
 from trikubelet.model.plugins import PluginFailed
 from trikubelet.plugins.asking import within
 
@@ -75,6 +76,7 @@ class DevicePlugins:
     def __init__(self, directory: Path, sockets: DeviceSockets, threads: ThreadPool) -> None:
         self.changed: Final[Listeners[()]] = Listeners("devices that changed")
         self.connected: dict[str, Connected] = {}
+        self.figures: Final = DeviceFigures()
         self._inventory: Inventory = {}
         self._directory = directory
         self._sockets = sockets
@@ -195,6 +197,7 @@ class DevicePlugins:
                 if (before := self.connected.get(resource)) is not None:
                     before.scope.cancel()
                 self.connected[resource] = connected
+                self.figures.registrations[resource] += 1
                 log.info("Device plugin %s at %s is registered", resource, endpoint)
                 task_status.started(connected)
                 with self._barriers.of(endpoint), connected.scope:

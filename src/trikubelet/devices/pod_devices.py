@@ -19,6 +19,7 @@ from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.devices import trial
 from trikubelet.core.devices.decision import AWAITS_PLUGIN, Awaited, Refused
 from trikubelet.core.devices.health import health_of
+from trikubelet.core.devices.listing import allocatable_devices, pod_resources
 from trikubelet.core.devices.run_options import merged
 from trikubelet.kit.failure_log import FailureLog
 from trikubelet.kit.listeners import Listeners
@@ -28,14 +29,16 @@ from trikubelet.model.plugins import PluginFailed
 from trikubelet.plugins.asking import within
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from trikubelet.core.devices.decision import Answer
     from trikubelet.core.devices.inventory import Amounts
     from trikubelet.devices.holdings import DeviceHoldings
     from trikubelet.devices.plugins import DevicePlugins
     from trikubelet.model import k8s
+    from trikubelet.model.device_figures import DeviceFigures
     from trikubelet.model.devices import Held, Resource, RunOptions
+    from trikubelet.model.pod_resources import DeviceGroup, PodResources
     from trikubelet.ports import DeviceSockets
 
 log = logging.getLogger(__name__)
@@ -89,6 +92,10 @@ class PluginDevices:
     def had_record(self) -> bool:
         """See ``ports.PodDevices``; so for all below."""
         return self._holdings.had_file
+
+    @property
+    def figures(self) -> DeviceFigures:
+        return self._plugins.figures
 
     def unhealthy(self) -> str | None:
         return self._plugins.unhealthy()
@@ -152,6 +159,12 @@ class PluginDevices:
         if not self._shows_health:
             return {}
         return health_of(uid, self._plugins.inventory, self._holdings.held)
+
+    def listed(self, pods: Iterable[k8s.Pod]) -> list[PodResources]:
+        return pod_resources(pods, self._holdings.held)
+
+    def allocatable(self) -> list[DeviceGroup]:
+        return allocatable_devices(self._plugins.inventory)
 
     async def _pre_start(self, resource: str, held: Held) -> None:
         """Tell the plugin that the container starts, if it wants to know and is there: like upstream, a container that

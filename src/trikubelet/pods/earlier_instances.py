@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 class EarlierInstances:
     """Owns which pods got a worker before the runtime was listed, which pods may begin although their earlier instance
-    has unremovable leftovers, and the restart counts of pods that were wanted again before their earlier instance was
-    gone. Pod workers write these; all others only read.
+    has unremovable leftovers, and the restart counts of pods that were wanted again before their earlier instance had
+    ended. Pod workers write these; all others only read.
 
     ``turns``: the queues of the static pods of each name."""
 

@@ -11,7 +11,13 @@ of ``model.runtime_errors``; every one that talks to an API server those of ``mo
 """
 
 from trikubelet.ports.cluster import Api, ApiPods, CertificateStore, Claims, PodObjects
-from trikubelet.ports.devices import DevicePlugin, DeviceSockets, PodDevices
+from trikubelet.ports.devices import (
+    DevicePlugin,
+    DeviceSockets,
+    PodDevices,
+    PodResourcesAnswers,
+    PodResourcesSocket,
+)
 from trikubelet.ports.machine import (
     Clock,
     ContainerLogs,
@@ -71,6 +77,8 @@ __all__ = [
     "PodFiles",
     "PodNotes",
     "PodObjects",
+    "PodResourcesAnswers",
+    "PodResourcesSocket",
     "Probes",
     "PullRecords",
     "Relister",

@@ -1,12 +1,12 @@
-"""The calls to and from device plugins (``cri.device_plugins``), and the devices that pods hold
-(``devices.pod_devices``)."""
+"""The calls to and from device plugins (``cri.device_plugins``), the devices that pods hold (``devices.pod_devices``),
+and the API that lists them (``cri.pod_resources``)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     import trio
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from trikubelet.core.devices.inventory import Amounts
     from trikubelet.kit.listeners import Listeners
     from trikubelet.model import k8s
+    from trikubelet.model.device_figures import DeviceFigures
     from trikubelet.model.devices import Device, PluginOptions, Registering, RunOptions
+    from trikubelet.model.pod_resources import DeviceGroup, PodResources
 
 
 class DevicePlugin(Protocol):
@@ -77,6 +79,11 @@ class PodDevices(Protocol):
         ...
 
     @property
+    def figures(self) -> DeviceFigures:
+        """The measurements."""
+        ...
+
+    @property
     def had_record(self) -> bool:
         """True if an earlier run of the agent had recorded devices of pods."""
         ...
@@ -122,4 +129,40 @@ class PodDevices(Protocol):
 
     def health(self, uid: str) -> Mapping[str, tuple[k8s.ResourceStatus, ...]]:
         """Return the health of the devices of the pod's containers, by container name."""
+        ...
+
+    def listed(self, pods: Iterable[k8s.Pod]) -> Sequence[PodResources]:
+        """Return the resources of each of these pods."""
+        ...
+
+    def allocatable(self) -> Sequence[DeviceGroup]:
+        """Return the devices of the node that pods can have, used ones as well."""
+        ...
+
+
+class PodResourcesAnswers(Protocol):
+    """The answers of the pod resources API."""
+
+    def admits(self) -> bool:
+        """Count a call. Returns False if it is beyond the rate limit."""
+        ...
+
+    def all(self, api_version: str) -> Sequence[PodResources]:
+        """Return the resources of each active pod."""
+        ...
+
+    def of(self, namespace: str, name: str) -> PodResources | None:
+        """Return the resources of one pod; None if no active pod has that name."""
+        ...
+
+    def allocatable(self) -> Sequence[DeviceGroup]:
+        """Return the devices of the node that pods can have, used ones as well."""
+        ...
+
+
+class PodResourcesSocket(Protocol):
+    """The socket of the pod resources API."""
+
+    async def serve(self, socket: str, answers: PodResourcesAnswers, *, task_status: trio.TaskStatus[None]) -> None:
+        """Serve the API at a path until cancelled. Raises OSError if it cannot listen."""
         ...

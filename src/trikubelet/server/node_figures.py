@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from trikubelet.images.figures import PullFigures
     from trikubelet.kube.figures import ApiFigures
+    from trikubelet.model.device_figures import DeviceFigures
     from trikubelet.model.volume_figures import VolumeFigures
     from trikubelet.node.figures import RotationFigures
     from trikubelet.pods.figures import PodFigures
@@ -69,6 +70,7 @@ class NodeFigures(Frozen):
     ended: Mapping[tuple[str, int, str], int]
     pulls: PullFigures
     volumes: VolumeFigures
+    devices: DeviceFigures
     swept: tuple[int, int]
     api: ApiFigures | None = None
     rotations: Sequence[RotationFigures] = ()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from trikubelet.images.figures import PullFigures
+    from trikubelet.model.device_figures import DeviceFigures
     from trikubelet.model.volume_figures import VolumeFigures
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.startups import Startups
@@ -40,6 +42,7 @@ def of_pods(figures: NodeFigures) -> Iterator[Family]:
     yield from _of_resizes(figures.pods, figures.tally)
     yield from _of_images(figures.pulls, figures.pods)
     yield from _of_volumes(figures.volumes, figures.tally, figures.swept)
+    yield from _of_devices(figures.devices)
 
 
 def _of_tally(tally: Tally) -> Iterator[Family]:
@@ -149,6 +152,27 @@ def _of_volumes(volumes: VolumeFigures, tally: Tally, swept: tuple[int, int]) ->
     yield gauge(
         "kubelet_orphan_pod_cleaned_volumes_errors", "Orphaned pods that could not be removed in the last pass.", stuck
     )
+
+
+def _of_devices(devices: DeviceFigures) -> Iterator[Family]:
+    help_ = "Registrations of device plugins."
+    yield counter("kubelet_device_plugin_registration_total", help_, devices.registrations, "resource_name")
+    help_ = "Calls of Allocate to device plugins."
+    yield histogram("kubelet_device_plugin_alloc_duration_seconds", help_, devices.allocations, "resource_name")
+    prefix = "kubelet_pod_resources_endpoint"
+    help_ = "Calls to the pod resources API."
+    versions: Counter[str] = Counter()
+    for (_, version), count in devices.calls.items():
+        versions[version] += count
+    yield counter(f"{prefix}_requests_total", help_, versions, "server_api_version")
+    for method in ("list", "get", "get_allocatable"):
+        calls, errors = _of_method(devices.calls, method), _of_method(devices.errors, method)
+        yield counter(f"{prefix}_requests_{method}", f"Calls of {method}.", calls, "server_api_version")
+        yield counter(f"{prefix}_errors_{method}", f"Failed calls of {method}.", errors, "server_api_version")
+
+
+def _of_method(counts: Mapping[tuple[str, str], int], method: str) -> dict[str, int]:
+    return {version: count for (called, version), count in counts.items() if called == method}
 
 
 def _static(counts: Mapping[bool, int]) -> dict[str, int]:

@@ -22,6 +22,7 @@ from trikubelet.kit.call_figures import CallFigures
 from trikubelet.kube.figures import ApiFigures
 from trikubelet.model import k8s
 from trikubelet.model.certificates import CLIENT_SIGNER, SERVING_SIGNER
+from trikubelet.model.device_figures import DeviceFigures
 from trikubelet.model.feature_gates import FeatureGates
 from trikubelet.model.stats_snapshot import VolumeUsed
 from trikubelet.model.usage import FsUsage
@@ -82,7 +83,7 @@ async def test_a_node_of_a_cluster_shows_every_metric_that_needs_nothing_special
 
 def busy() -> Any:
     """Figures of a node on which everything happened."""
-    pods, pulls, volumes, api = PodFigures(), PullFigures(), VolumeFigures(), ApiFigures()
+    pods, pulls, volumes, api, devices = PodFigures(), PullFigures(), VolumeFigures(), ApiFigures(), DeviceFigures()
     pods.syncs["create"].add(1)
     pods.cgroups["update"].add(1)
     pods.sandboxes["kata"].add(1)
@@ -96,6 +97,11 @@ def busy() -> Any:
     pulls.durations["0-10MB"].add(1)
     pulls.ensured[Ensured("true", "always", "false")] += 1
     volumes.tried("u", "v", "kubernetes.io/secret", 1, succeeded=True)
+    devices.registrations["example.com/gpu"] += 1
+    devices.allocations["example.com/gpu"].add(1)
+    for method in ("list", "get", "get_allocatable"):
+        devices.calls[method, "v1"] += 1
+        devices.errors[method, "v1"] += 1
     api.answered("api", "PATCH", "200", 1, 10)
     api.received["PATCH", "api"].add(1)
     api.retries["429", "PATCH", "api"] += 1
@@ -108,6 +114,7 @@ def busy() -> Any:
         ended={("container", 1, "Error"): 1},
         pulls=pulls,
         volumes=volumes,
+        devices=devices,
         api=api,
         rotations=[RotationFigures(CLIENT_SIGNER), RotationFigures(SERVING_SIGNER, 10**18, 2)],
     )
