@@ -75,6 +75,12 @@ def test_the_unit_of_an_ordinary_user_starts_an_agent_with_known_flags() -> None
     assert () == parse_agent_flags(shlex.split(command)).faults
 
 
+@pytest.mark.parametrize("unit", ["packaging/packages/trikubelet.service", "packaging/packages/kubelet.service"])
+def test_a_unit_does_not_wait_for_the_network(unit: str) -> None:
+    lines = (TOP / unit).read_text().splitlines()
+    assert [] == [line for line in lines if "network" in line and not line.startswith("#")]
+
+
 def test_the_page_has_every_exit_code_and_each_is_proved() -> None:
     rows = re.findall(r"^\|([^|]*)\| (\w+) \| ([^|]+) \|$", _part("## Exit codes"), re.MULTILINE)
     found: dict[str, dict[str, str]] = {}

@@ -206,7 +206,8 @@ class CsiVolumes:
             yield published
         except (PluginFailed, ObjectUnavailable, VolumeFailed, ValueError) as error:
             if is_new and _is_final(error):
-                await self._records.drop_published(published)
+                with _keeping_records(volume):
+                    await self._records.drop_published(published)
                 self._sweeps.put(None)
             raise
 
@@ -233,7 +234,8 @@ class CsiVolumes:
                     await registered.driver.stage(stage)
             except PluginFailed as error:
                 if is_new and error.is_final:
-                    await self._drop_staged(staged)
+                    with _keeping_records(volume):
+                        await self._drop_staged(staged)
                 raise
         self._staged.add(path)
         return str(path)
@@ -368,6 +370,16 @@ def _failing_mount(doing: str, volume: csi.Volume) -> Generator[None, None, None
         yield
     except _PROBLEMS as error:
         raise VolumeFailed("FailedMount", f'{doing} failed for volume "{volume.name}" : {error}') from error
+
+
+@contextlib.contextmanager
+def _keeping_records(volume: csi.Volume) -> Generator[None, None, None]:
+    """Log what fails in the block, which drops a record after a driver's error. The caller raises that error: it is
+    the one that the pod waits for. A record that stays has its driver asked to undo what it has not done."""
+    try:
+        yield
+    except _PROBLEMS as error:
+        log.warning('Volume "%s": its record stays after the driver failed: %s', volume.name, error)
 
 
 def _is_final(error: BaseException) -> bool:

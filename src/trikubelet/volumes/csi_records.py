@@ -101,7 +101,7 @@ class CsiRecords:
         # Known from now on: where this is given up, the thread may still write the record.
         self.published[uid, volume.name] = noted
         try:
-            await self._on_disk(partial(self._write_published, noted), noted.target)
+            await self._on_disk(partial(self._write_published, noted), self._record(noted))
         except OSError:
             if is_new:
                 del self.published[uid, volume.name]
@@ -114,7 +114,7 @@ class CsiRecords:
         if not noted.is_block:
             _write(mark, noted.data)
             return
-        _write(self._device_record(noted.name), noted.data)
+        _write(self._record(noted), noted.data)
         _make_durably(mark.parent)
         if not mark.is_symlink():
             mark.symlink_to(noted.target)
@@ -126,7 +126,7 @@ class CsiRecords:
         is_new = staged.path not in self.staged
         self.staged[staged.path] = staged
         try:
-            await self._on_disk(partial(_write, staged.record, data), staged.path)
+            await self._on_disk(partial(_write, staged.record, data), staged.record)
         except OSError:
             if is_new:
                 del self.staged[staged.path]
@@ -140,16 +140,18 @@ class CsiRecords:
 
     async def drop_published(self, noted: Published) -> None:
         """The pod does not have it any more. Its directory goes with the pod's others. Raises OSError."""
-        await self._on_disk(partial(self._mark(noted).unlink, missing_ok=True), noted.target)
+        await self._on_disk(partial(self._mark(noted).unlink, missing_ok=True), self._record(noted))
         self.published.pop((noted.uid, noted.name), None)
 
     async def drop_staged(self, staged: Staged) -> None:
         """The volume is no longer staged, and nothing is left at its path. Raises OSError."""
-        await self._on_disk(partial(_remove, staged.record), staged.path)
+        await self._on_disk(partial(_remove, staged.record), staged.record)
         self.staged.pop(staged.path, None)
 
-    async def _on_disk(self, work: Callable[[], None], place: Path) -> None:
-        await on_disk(self._threads, work, f"record {place}")
+    async def _on_disk(self, work: Callable[[], None], record: Path) -> None:
+        # Keyed by the file: publishing and staging a block device write the same one, and an abandoned thread of the
+        # one must not undo what the other writes next.
+        await on_disk(self._threads, work, f"record {record}")
 
     def _published(self, uid: str, name: str, data: VolumeData, *, is_block: bool) -> Published:
         place = self._devices / "publish" / name / path_uid(uid) if is_block else self._volumes(uid) / name / "mount"
@@ -166,6 +168,10 @@ class CsiRecords:
         if noted.is_block:
             return pod_directory(self._pods, noted.uid) / "volumeDevices" / PLUGIN / noted.name
         return noted.target.parent / DATA
+
+    def _record(self, noted: Published) -> Path:
+        """The file with the volume's data. The pods that have a block device share it."""
+        return self._device_record(noted.name) if noted.is_block else self._mark(noted)
 
     def _volumes(self, uid: str) -> Path:
         return pod_directory(self._pods, uid) / "volumes" / PLUGIN

@@ -541,9 +541,13 @@ async def test_an_empty_record_keeps_its_volume_while_something_is_mounted_there
             await volumes.tear_down(UID)
 
 
+@pytest.mark.parametrize("stages", [False, True])
 async def test_no_driver_is_asked_while_its_record_cannot_be_flushed(
-    autojump_clock: MockClock, bench: CsiNodeBench, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: MockClock, bench: CsiNodeBench, monkeypatch: pytest.MonkeyPatch, stages: bool
 ) -> None:
+    if not stages:
+        bench.driver.can = frozenset()
+
     def failing(_: int) -> None:
         raise OSError(errno.EIO, "I/O error")
 
