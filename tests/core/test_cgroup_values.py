@@ -84,6 +84,7 @@ def test_the_runtimes_own_parent_holds_where_cgroups_are_not_ours() -> None:
                 "memory.limit_in_bytes": str(GIB),
                 "pids.max": "64",
                 "hugetlb.2MB.limit_in_bytes": "0",
+                "hugetlb.2MB.rsvd.limit_in_bytes": "0",
             },
             1,
             FULL,
@@ -96,6 +97,7 @@ def test_the_runtimes_own_parent_holds_where_cgroups_are_not_ours() -> None:
                 "memory.max": str(GIB),
                 "pids.max": "64",
                 "hugetlb.2MB.max": "0",
+                "hugetlb.2MB.rsvd.max": "0",
             },
             2,
             FULL,
@@ -108,13 +110,21 @@ def test_the_runtimes_own_parent_holds_where_cgroups_are_not_ours() -> None:
                 "memory.limit_in_bytes": "-1",
                 "pids.max": "64",
                 "hugetlb.2MB.limit_in_bytes": "0",
+                "hugetlb.2MB.rsvd.limit_in_bytes": "0",
             },
             1,
             SOME,
             id="v1, a limit that was taken away is written as none",
         ),
         pytest.param(
-            {"cpu.weight": "1", "cpu.max": "max", "memory.max": "max", "pids.max": "64", "hugetlb.2MB.max": "0"},
+            {
+                "cpu.weight": "1",
+                "cpu.max": "max",
+                "memory.max": "max",
+                "pids.max": "64",
+                "hugetlb.2MB.max": "0",
+                "hugetlb.2MB.rsvd.max": "0",
+            },
             2,
             NONE,
             id="v2, BestEffort",
@@ -125,6 +135,35 @@ def test_a_pods_values_in_the_files_of_either_version(expected: dict[str, str], 
     facts = NodeFacts("n", cgroup_version=version, pod_pids_max=64, huge_page_sizes=(2 * 1024**2,))
 
     assert expected == said(pod_settings(it, facts))
+
+
+@pytest.mark.parametrize(
+    ("expected", "limit", "period"),
+    [
+        pytest.param(43_000, "423m", 100_000, id="rounded up to a whole percent of a CPU"),
+        pytest.param(74_000, "733m", 100_000, id="another"),
+        pytest.param(42_000, "420m", 100_000, id="a whole percent stays"),
+        pytest.param(21_500, "423m", 50_000, id="of the configured period"),
+        pytest.param(1000, "1m", 100_000, id="the least quota is a percent already"),
+        pytest.param(1200, "1m", 30_000, id="the least quota is between percents of a short period"),
+    ],
+)
+@pytest.mark.parametrize("version", [1, 2])
+def test_quota_of_a_slice_is_rounded_up_as_systemd_and_the_runtime_round_it(
+    expected: int, limit: str, period: int, version: int
+) -> None:
+    it = pod(with_needs({}, {"cpu": limit, "memory": "1Gi"}), meta={"uid": "a-b"})
+    facts = NodeFacts("n", cgroup_version=version, cgroup_driver="systemd", cpu_cfs_period_us=period)
+
+    found = said(pod_settings(it, facts))
+
+    assert str(expected) == (found.get("cpu.cfs_quota_us") or found["cpu.max"].split()[0])
+
+
+def test_quota_of_a_plain_cgroup_is_exact() -> None:
+    it = pod(with_needs({}, {"cpu": "423m", "memory": "1Gi"}), meta={"uid": "a-b"})
+
+    assert "42300 100000" == said(pod_settings(it, NodeFacts("n", cgroup_version=2)))["cpu.max"]
 
 
 def test_without_a_limit_of_processes_there_is_none() -> None:
@@ -181,7 +220,8 @@ def test_all_pods_together_have_their_own_limit_and_not_what_is_reported_as_allo
     )
 
     expected = {"cpu.weight": "157", "memory.max": str(GIB), "pids.max": "900", "memory.min": "0", "memory.low": "0"}
-    assert expected == said(class_settings(GUARANTEED, facts))
+    untouched = {"cpu.max": "max", "memory.high": "max", "memory.oom.group": "0"}
+    assert expected | untouched == said(class_settings(GUARANTEED, facts))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ V2_FILES = {
     "memory.max": "max",
     "memory.min": "0",
     "memory.low": "0",
+    "memory.high": "max",
+    "memory.oom.group": "0",
     "memory.swap.max": "max",
     "pids.max": "max",
     "cgroup.subtree_control": "",

@@ -22,7 +22,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.core.containers.cgroup_values import asked, class_settings, class_sums, pod_settings
+from trikubelet.core.containers.cgroup_values import (
+    RESERVED_PAGES,
+    asked,
+    class_settings,
+    class_sums,
+    pod_settings,
+)
 from trikubelet.core.containers.cgroups import SYSTEMD, cgroup_below, class_cgroup, parts, pod_cgroup, uid_of
 from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED
 from trikubelet.host.cgroup_removal import Checkpoints, children, kill_all, remove_all
@@ -319,5 +325,11 @@ def hand_down(directory: Path, controllers: Iterable[str]) -> None:
 def _write(file: Path, value: str) -> None:
     """Set a value that is not set yet. The kernel shows a rounded value, so such a one is written again; that costs a
     system call and changes nothing."""
-    if file.read_text().strip() != value:
+    try:
+        is_set = file.read_text().strip() == value
+    except FileNotFoundError:
+        if RESERVED_PAGES in file.name:
+            return  # an older kernel, which limits huge pages only when they are touched
+        raise
+    if not is_set:
         file.write_text(value)

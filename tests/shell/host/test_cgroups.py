@@ -175,14 +175,39 @@ async def test_limits_of_all_pods_that_were_changed_by_hand_are_restored_at_the_
 ) -> None:
     made(v2)
     all_pods = tmp_path / "unified/kubepods"
-    for file in ("memory.max", "pids.max", "cpu.weight"):
+    expected = {
+        "memory.max": str(GIB),
+        "memory.high": "max",
+        "memory.oom.group": "0",
+        "pids.max": "max",
+        "cpu.weight": "79",
+        "cpu.max": "max",
+    }
+    for file in expected:
         (all_pods / file).write_text("7")
 
     assert await made(v2).limit_all()
 
-    assert (str(GIB), "max", "79") == tuple(
-        (all_pods / file).read_text() for file in ("memory.max", "pids.max", "cpu.weight")
-    )
+    assert expected == {file: (all_pods / file).read_text() for file in expected}
+
+
+async def test_reservations_of_huge_pages_are_limited_where_the_kernel_counts_them(
+    v2: Hierarchies, tmp_path: Path
+) -> None:
+    hierarchies = replace(v2, of={**v2.of, "hugetlb": tmp_path / "unified"})
+    cgroups = made(hierarchies, huge_page_sizes=(2 * 1024**2,))
+    place = tmp_path / "unified/kubepods/podu"
+    place.mkdir()
+    for file in ("hugetlb.2MB.max", "hugetlb.2MB.rsvd.max"):
+        (place / file).write_text("max")
+    await cgroups.ensure(guaranteed("u"))
+    assert ("0", "0") == tuple((place / f"hugetlb.2MB.{file}").read_text() for file in ("max", "rsvd.max"))
+
+    older = tmp_path / "unified/kubepods/podv"
+    older.mkdir()
+    (older / "hugetlb.2MB.max").write_text("max")
+    await cgroups.ensure(guaranteed("v"))
+    assert not (older / "hugetlb.2MB.rsvd.max").exists()
 
 
 async def test_a_lower_limit_that_the_kernel_refuses_keeps_the_cgroups_and_is_an_error(

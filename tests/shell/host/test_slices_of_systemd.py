@@ -10,7 +10,7 @@ from trikubelet.host.slices import Slices
 
 SHARE, MORE = Setting("cpu", "cpu.weight", "39"), Setting("cpu", "cpu.weight", "79")
 LIMIT = Setting("memory", "memory.max", "1024")
-KEPT = "CPUAccounting=yes MemoryAccounting=yes TasksAccounting=yes"
+KEPT = "CPUAccounting=yes IOAccounting=yes MemoryAccounting=yes TasksAccounting=yes"
 
 
 @pytest.fixture

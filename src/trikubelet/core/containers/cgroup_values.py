@@ -7,9 +7,10 @@ shares or weight, quota and period apart or in one line, ``-1`` or ``max``.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trikubelet.core.containers.amounts import of_pod
+from trikubelet.core.containers.cgroups import SYSTEMD
 from trikubelet.core.containers.memory import RESERVED
 from trikubelet.core.containers.resources import pod_resources, shares, weight
 from trikubelet.core.qos import BURSTABLE, GUARANTEED, qos_class
@@ -28,6 +29,18 @@ class Setting(NamedTuple):
     controller: str
     file: str
     value: str
+
+
+_NEVER_SET: Final = (
+    Setting("cpu", "cpu.max", "max"),
+    Setting("memory", "memory.high", "max"),
+    Setting("memory", "memory.oom.group", "0"),
+)
+"""The defaults of the files of kubepods that no configuration changes, in version 2. Like upstream, the agent restores
+them at each start."""
+RESERVED_PAGES: Final = "rsvd."
+"""In the names of files that limit the huge pages a cgroup reserves, before it touches them (since Linux 5.7)."""
+_QUOTA_PERCENT: Final = 100
 
 
 class Asked(NamedTuple):
@@ -49,6 +62,8 @@ def pod_settings(pod: Pod, facts: NodeFacts, beside: Pod | None = None) -> tuple
     resources = pod_resources(pod, facts)
     if beside is not None:
         resources = _enough_for_both(resources, pod_resources(beside, facts))
+    if facts.cgroup_driver == SYSTEMD:
+        resources = replace(resources, cpu_quota_us=_in_percents(resources.cpu_quota_us, resources.cpu_period_us))
     found = settings(resources, facts.pod_pids_max, facts.cgroup_version)
     quality, _, memory_bytes = asked(pod)
     if not _reserves(facts) or quality not in RESERVED:
@@ -60,7 +75,7 @@ def class_settings(quality: str, facts: NodeFacts) -> tuple[Setting, ...]:
     """Return the settings of the cgroup of a class without pods.
 
     Guaranteed pods have no class cgroup but that of all pods, which is limited to the unreserved resources. Memory that
-    an earlier agent had protected from reclaim is released there.
+    an earlier agent had protected from reclaim is released there, and limits that are never set there are lifted.
     """
     version = facts.cgroup_version
     if quality != GUARANTEED:
@@ -71,7 +86,9 @@ def class_settings(quality: str, facts: NodeFacts) -> tuple[Setting, ...]:
         _memory_limit(limit.get("memory", 0), version),
         _processes(limit.get("pid", 0)),
     )
-    return (*found, *_reservations(0, 0)) if version == 2 and not _reserves(facts) else found
+    if version != 2:
+        return found
+    return (*found, *_NEVER_SET) if _reserves(facts) else (*found, *_NEVER_SET, *_reservations(0, 0))
 
 
 def class_sums(pods: Collection[Asked], facts: NodeFacts) -> dict[str, tuple[Setting, ...]]:
@@ -107,8 +124,21 @@ def settings(resources: LinuxResources, pids_max: int, version: int) -> tuple[Se
         *cpu,
         _memory_limit(resources.memory_limit_bytes, version),
         _processes(pids_max),
-        *(Setting("hugetlb", f"hugetlb.{size}.{pages}", str(n)) for size, n in resources.hugepage_limits.items()),
+        *(
+            Setting("hugetlb", f"hugetlb.{size}.{kind}{pages}", str(n))
+            for size, n in resources.hugepage_limits.items()
+            for kind in ("", RESERVED_PAGES)
+        ),
     )
+
+
+def _in_percents(quota_us: int, period_us: int) -> int:
+    """Return the quota, rounded up to a whole percent of a CPU as systemd stores it. Runtimes round the quotas of
+    containers up, too, and version 1 refuses a container's quota that is larger than its pod's."""
+    if not quota_us:
+        return 0
+    percents = -(-quota_us * _QUOTA_PERCENT // period_us)
+    return percents * period_us // _QUOTA_PERCENT
 
 
 def _enough_for_both(one: LinuxResources, other: LinuxResources) -> LinuxResources:

@@ -1,7 +1,7 @@
 """The systemd properties of a cgroup that is a slice of its own, equivalent to ``cgroup_values``.
 
-systemd owns the files of a slice: it may undo direct writes at its next reload. It rounds a quota up to whole percents,
-so the files are set as well, to the microsecond. It does not support huge pages.
+systemd owns the files of a slice: it may undo direct writes at its next reload. It stores a quota as whole percents, to
+which ``cgroup_values`` rounds it up. It does not support huge pages, so the files are set as well.
 """
 
 from __future__ import annotations
@@ -13,11 +13,17 @@ if TYPE_CHECKING:
 
     from trikubelet.core.containers.cgroup_values import Setting
 
-ACCOUNTING: Final = {"CPUAccounting": "yes", "MemoryAccounting": "yes", "TasksAccounting": "yes"}
+ACCOUNTING: Final = {
+    "CPUAccounting": "yes",
+    "IOAccounting": "yes",
+    "MemoryAccounting": "yes",
+    "TasksAccounting": "yes",
+}
 """The properties that make systemd create a slice's cgroup in every relevant hierarchy."""
 _NAMES: Final = {
     "cpu.shares": "CPUShares",
     "cpu.weight": "CPUWeight",
+    "memory.high": "MemoryHigh",
     "memory.limit_in_bytes": "MemoryMax",
     "memory.low": "MemoryLow",
     "memory.max": "MemoryMax",
