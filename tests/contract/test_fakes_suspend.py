@@ -139,7 +139,7 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
             },
         ),
         (MemoryUsage(), {"node": (), "snapshot": (Depth.SUMMARY,), "disks_measured": ()}),
-        (MemoryPodCgroups(), {"ensure": (WEB,), "remove": ("uid",), "limit_all": ()}),
+        (MemoryPodCgroups(), {"ensure": (WEB,), "remove": ("uid",), "limit_all": (), "allow_online_cpus": ()}),
         (
             MemoryHandlers(World()),
             {

@@ -80,6 +80,7 @@ async def test_all_pods_can_be_limited_before_and_after_there_are_any(subject: S
     assert await subject.cgroups.limit_all()
     await subject.cgroups.ensure(PODS[0])
     assert await subject.cgroups.limit_all()
+    await subject.cgroups.allow_online_cpus()
 
 
 async def test_removing_twice_is_removing_once_and_touches_nobody_else(subject: Subject) -> None:

@@ -225,6 +225,21 @@ def test_all_pods_together_have_their_own_limit_and_not_what_is_reported_as_allo
 
 
 @pytest.mark.parametrize(
+    ("expected", "quality", "version", "cpus"),
+    [
+        pytest.param("0-3", GUARANTEED, 2, "0-3", id="all pods"),
+        pytest.param(None, BURSTABLE, 2, "0-3", id="a class has those of all pods"),
+        pytest.param(None, GUARANTEED, 1, "0-3", id="version 1 inherits them"),
+        pytest.param(None, GUARANTEED, 2, "", id="they are unknown"),
+    ],
+)
+def test_all_pods_together_have_the_online_cpus(expected: str | None, quality: str, version: int, cpus: str) -> None:
+    found = said(class_settings(quality, NodeFacts("n", cgroup_version=version), cpus))
+
+    assert expected == found.get("cpuset.cpus")
+
+
+@pytest.mark.parametrize(
     ("expected", "one", "other"),
     [
         pytest.param(("2048", "200000", str(2 * GIB)), FULL, LESS_CPU, id="each the larger"),

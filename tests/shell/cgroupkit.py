@@ -22,6 +22,7 @@ V2_FILES = {
     "memory.oom.group": "0",
     "memory.swap.max": "max",
     "pids.max": "max",
+    "cpuset.cpus": "",
     "cgroup.subtree_control": "",
 }
 

@@ -23,10 +23,12 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.core.containers.cgroup_values import (
+    CPUSET,
     RESERVED_PAGES,
     asked,
     class_settings,
     class_sums,
+    cpu_settings,
     pod_settings,
 )
 from trikubelet.core.containers.cgroups import SYSTEMD, cgroup_below, class_cgroup, parts, pod_cgroup, uid_of
@@ -34,6 +36,7 @@ from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED
 from trikubelet.host.cgroup_removal import Checkpoints, children, kill_all, remove_all
 from trikubelet.host.examination import is_by_systemd
 from trikubelet.host.mounts import parse_mountinfo, read_mountinfo
+from trikubelet.host.node import read_online_cpus
 from trikubelet.host.slices import Slices
 from trikubelet.kit.threads import StillRunning, ThreadPool
 from trikubelet.model.errors import CgroupFailed
@@ -41,7 +44,7 @@ from trikubelet.model.frozen import Frozen
 from trikubelet.model.names import uid_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from trikubelet.core.containers import NodeFacts
     from trikubelet.core.containers.cgroup_values import Asked, Setting
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
 
 MOUNTINFO = Path("/proc/self/mountinfo")
 CONTROLLERS = ("cpu", "memory", "pids", "hugetlb")
+"""Those in whose trees pods have cgroups of the agent, in version 1. In version 2 ``cpuset`` is used as well."""
 CLASSES = (GUARANTEED, BURSTABLE, BEST_EFFORT)
 REQUIRED = ("cpu", "memory")
 MEMORY_LIMITS = ("memory.max", "memory.limit_in_bytes")
@@ -68,19 +72,20 @@ class Hierarchies(Frozen):
     trees: tuple[Path, ...]
 
 
-def read_hierarchies(mountinfo: Path = MOUNTINFO, controllers: Sequence[str] = CONTROLLERS) -> Hierarchies:
-    """The mounted trees of these controllers. Raises OSError when the kernel's list cannot be read."""
+def read_hierarchies(mountinfo: Path = MOUNTINFO, controllers: Sequence[str] | None = None) -> Hierarchies:
+    """The mounted trees of these controllers, by default those of pods. Raises OSError when the kernel's list cannot be
+    read."""
     mounts = parse_mountinfo(read_mountinfo(mountinfo))
     old = [(Path(mount.path), mount.fs_options.split(",")) for mount in mounts if mount.fs_type == "cgroup"]
     new = [Path(mount.path) for mount in mounts if mount.fs_type == "cgroup2"]
     trees = tuple(dict.fromkeys((*(path for path, _ in old), *new)))
-    of = {name: path for path, options in reversed(old) for name in controllers if name in options}
+    of = {name: path for path, options in reversed(old) for name in controllers or CONTROLLERS if name in options}
     if of:
         return Hierarchies(1, of, trees)
     if not new:
         return Hierarchies(0, {}, ())
     there = (new[0] / "cgroup.controllers").read_text().split()
-    return Hierarchies(2, {name: new[0] for name in controllers if name in there}, trees)
+    return Hierarchies(2, {name: new[0] for name in controllers or (*CONTROLLERS, CPUSET) if name in there}, trees)
 
 
 class CgroupChoice(Frozen):
@@ -106,7 +111,8 @@ def choose_cgroups(facts: NodeFacts, hierarchies: Hierarchies, root: Path = Path
     missing = [name for name in REQUIRED if name not in hierarchies.of]
     why = f"the machine has no cgroup controller {' and no '.join(missing)}" if missing else ""
     if not why:
-        cgroups = KernelPodCgroups(hierarchies, facts, Slices() if by_systemd else None)
+        slices = Slices() if by_systemd else None
+        cgroups = KernelPodCgroups(hierarchies, facts, slices, online_cpus=read_online_cpus)
         try:
             if not by_systemd:
                 cgroups.prepare()
@@ -131,6 +137,9 @@ class NoPodCgroups:
         """False: there is no cgroup of all pods."""
         return False
 
+    async def allow_online_cpus(self) -> None:
+        """Nothing of ours is limited to CPUs."""
+
     def leftovers(self) -> frozenset[str]:
         """None of ours."""
         return frozenset()
@@ -138,12 +147,23 @@ class NoPodCgroups:
 
 class KernelPodCgroups:
     """Owns what each pod it ensured requests, as far as its QoS class needs it, and whose cgroups are being removed;
-    the cgroups, as directories, are the kernel's (``ports.PodCgroups``). ``slices``: with the systemd driver."""
+    the cgroups, as directories, are the kernel's (``ports.PodCgroups``). ``slices``: with the systemd driver;
+    ``online_cpus``: returns the kernel's list of them, empty if it is unknown."""
 
-    def __init__(self, hierarchies: Hierarchies, facts: NodeFacts, slices: Slices | None = None) -> None:
+    def __init__(
+        self,
+        hierarchies: Hierarchies,
+        facts: NodeFacts,
+        slices: Slices | None = None,
+        *,
+        online_cpus: Callable[[], str] = str,
+    ) -> None:
         self._hierarchies = hierarchies
         self._facts = facts
         self._slices = slices
+        self._online_cpus = online_cpus
+        self._cpus = online_cpus()
+        """Those that all pods may use."""
         self._lowering = ThreadPool("memory limits", LOWERING_MAX)
         self._are_classes_held = slices is None
         self._classes: dict[str, CgroupName] = {
@@ -162,7 +182,7 @@ class KernelPodCgroups:
             is_new = not (self._hierarchies.of["cpu"] / self._path(name)).exists()
             self._make(name)
             if is_new or quality == BEST_EFFORT:
-                self._set(name, class_settings(quality, self._facts))
+                self._set(name, self._class_settings(quality))
 
     async def ensure(self, pod: Pod, *, beside: Pod | None = None) -> None:
         """Make the pod's cgroup and bring its values up to date, so that they suffice for it and for the pod
@@ -205,12 +225,25 @@ class KernelPodCgroups:
         """Make the cgroups of the classes, and bring the one of all pods up to date. Raises CgroupFailed."""
         try:
             await self._hold_classes()
-            await self._bring(self._classes[GUARANTEED], class_settings(GUARANTEED, self._facts))
+            await self._bring(self._classes[GUARANTEED], self._class_settings(GUARANTEED))
         except (OSError, StillRunning) as error:
             raise CgroupFailed(
                 "FailedNodeAllocatableEnforcement", f"the cgroup of all pods cannot be limited: {error}"
             ) from error
         return True
+
+    async def allow_online_cpus(self) -> None:
+        """Let all pods use the CPUs that are online, if others are since the last call. Raises CgroupFailed."""
+        await trio.lowlevel.checkpoint()
+        cpus = self._online_cpus()
+        if cpus == self._cpus or self._hierarchies.version != 2:
+            return
+        try:
+            await self._bring(self._classes[GUARANTEED], cpu_settings(cpus))
+        except OSError as error:
+            why = f"the cgroup of all pods cannot be given CPUs {cpus}: {error}"
+            raise CgroupFailed("FailedNodeAllocatableEnforcement", why) from error
+        self._cpus = cpus
 
     def leftovers(self) -> frozenset[str]:
         """UIDs of pods that have a cgroup in any tree."""
@@ -222,11 +255,15 @@ class KernelPodCgroups:
         if self._slices is None or self._are_classes_held:
             return
         async with self._weighing:
+            await self._slices.loosen(self._path(self._classes[GUARANTEED]).name)
             for quality, name in self._classes.items():
-                settings = () if quality == BURSTABLE else class_settings(quality, self._facts)
+                settings = () if quality == BURSTABLE else self._class_settings(quality)
                 await self._slices.hold(self._path(name).name, settings)
             self.prepare()
             self._are_classes_held = True
+
+    def _class_settings(self, quality: str) -> tuple[Setting, ...]:
+        return class_settings(quality, self._facts, self._cpus)
 
     async def _bring(self, name: CgroupName, settings: Sequence[Setting]) -> None:
         if self._slices is not None:

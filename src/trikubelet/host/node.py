@@ -42,7 +42,7 @@ def read_node(root: Path = Path("/"), root_dir: Path = Path("/")) -> NodeReading
     return NodeReading(
         hostname=(_text(root / "proc/sys/kernel/hostname") or socket.gethostname()).lower(),
         memory_bytes=memory["MemTotal"],
-        cpus=_cpus(_text(root / "sys/devices/system/cpu/online")),
+        cpus=_cpus(read_online_cpus(root)),
         swap_bytes=memory.get("SwapTotal", 0),
         kernel=_text(root / "proc/sys/kernel/osrelease"),
         os_image=_os_image(_text(root / "etc/os-release")),
@@ -59,6 +59,11 @@ def read_node(root: Path = Path("/"), root_dir: Path = Path("/")) -> NodeReading
         booted_ns=int(found[1]) * SECOND_NS if (found := _BOOTED.search(_text(root / "proc/stat"))) else 0,
         processes_max=_processes_max(root / "proc/sys/kernel"),
     )
+
+
+def read_online_cpus(root: Path = Path("/")) -> str:
+    """Return the online CPUs as the kernel lists them, like ``0-3,6``; empty if they cannot be read."""
+    return _text(root / "sys/devices/system/cpu/online")
 
 
 def default_addresses() -> tuple[str, ...]:

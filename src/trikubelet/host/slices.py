@@ -4,6 +4,11 @@ Upstream speaks to systemd over D-Bus. ``systemctl`` does the same over systemd'
 neither a bus nor a library for it, and what was done can be read, and done again, by hand. It costs a process, so only
 changes are sent. Properties are set for this boot only; what systemd keeps of them on its disk in memory goes with the
 slice.
+
+``systemctl`` cannot set one property that upstream sets, ``DefaultDependencies=no``. With default dependencies a
+shutdown of the machine stops slices, and with them the containers in them, next to the services and not after them. So
+two drop-ins are written before the first slice starts. systemd reads them when it loads a slice: until the next boot,
+slices that an earlier agent started keep their dependencies.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.core.containers.slices import ACCOUNTING, properties
+from trikubelet.core.containers.slices import ACCOUNTING, properties, version_of
 from trikubelet.kit.program import ProgramFailed, run_program
 
 if TYPE_CHECKING:
@@ -24,6 +29,13 @@ if TYPE_CHECKING:
 
 SYSTEMCTL: Final = ("systemctl", "--no-ask-password", "--quiet")
 CONTROL: Final = Path("/run/systemd/system.control")
+UNITS: Final = Path("/run/systemd/system")
+DROP_IN: Final = "10-trikubelet.conf"
+DROP_IN_TEXT: Final = """\
+# Written by trikubelet: pods outlive the services that a shutdown stops.
+[Unit]
+DefaultDependencies=no
+"""
 SECONDS_MAX: Final = 25.0
 """For one command: what D-Bus gives a call."""
 AT_ONCE_MAX: Final = 4
@@ -35,22 +47,34 @@ _ENVIRONMENT: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 class Slices:
     """Owns the properties set on each slice. Raises OSError for what systemd refuses, or does not do in time."""
 
-    def __init__(self, systemctl: Sequence[str] = SYSTEMCTL, control: Path = CONTROL) -> None:
+    def __init__(self, systemctl: Sequence[str] = SYSTEMCTL, control: Path = CONTROL, units: Path = UNITS) -> None:
         self._systemctl = systemctl
         self._control = control
+        self._units = units
+        self._version = 0
         self._limiter = trio.CapacityLimiter(AT_ONCE_MAX)
         self._held: dict[str, dict[str, str]] = {}
 
     async def hold(self, unit: str, settings: Iterable[Setting]) -> None:
         """Start this slice if needed, with these settings in addition to those it was given before."""
         before = self._held.get(unit, {})
-        wanted = before | ACCOUNTING | properties(settings)
+        wanted = before | ACCOUNTING | properties(settings, await self._ask_version())
         news = [f"{name}={value}" for name, value in wanted.items() if before.get(name) != value]
         if news:
             await self._run("set-property", "--runtime", unit, *news)
         if unit not in self._held:
             await self._run("start", unit)
         self._held[unit] = wanted
+
+    async def loosen(self, unit: str) -> None:
+        """Have this slice and those below it start without default dependencies. systemd applies drop-ins to slices by
+        the prefix of their names since its version 239."""
+        await trio.lowlevel.checkpoint()
+        stem = unit.removesuffix(".slice")
+        for name in (unit, f"{stem}-.slice"):
+            place = self._units / f"{name}.d"
+            place.mkdir(mode=0o755, parents=True, exist_ok=True)
+            (place / DROP_IN).write_text(DROP_IN_TEXT)
 
     def is_known(self, unit: str) -> bool:
         """Whether this slice was started and not yet stopped, by this agent or, since the last boot, by another."""
@@ -70,10 +94,16 @@ class Slices:
         """Where systemd keeps the properties of ``set-property``."""
         return self._control / f"{unit}.d"
 
-    async def _run(self, *words: str) -> None:
+    async def _ask_version(self) -> int:
+        """Return systemd's version, which is asked once."""
+        if not self._version:
+            self._version = version_of((await self._run("show", "--property=Version")).decode())
+        return self._version
+
+    async def _run(self, *words: str) -> bytes:
         async with self._limiter:
             try:
-                await run_program([*self._systemctl, *words], _ENVIRONMENT, run_seconds_max=SECONDS_MAX)
+                return await run_program([*self._systemctl, *words], _ENVIRONMENT, run_seconds_max=SECONDS_MAX)
             except ProgramFailed as error:
                 raise OSError(f"systemctl {' '.join(words)}: {error}") from error
 

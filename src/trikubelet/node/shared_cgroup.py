@@ -1,26 +1,34 @@
 """The cgroup of all pods together: limited at the start to what is not reserved, and reported to the cluster.
 
-    start ─► write its limits ─► done: ``report`` records NodeAllocatableEnforced, for a cluster that is joined
-                   ▲     └─────► refused (the pods use more): FailedNodeAllocatableEnforcement, once more after a minute
+    start ─► write its limits ─► done: ``report`` records NodeAllocatableEnforced, for a cluster that is joined; then
+                   ▲     │             each minute: CPUs that came online are for pods, too
+                   │     └─────► refused (the pods use more): FailedNodeAllocatableEnforcement, once more after a minute
                    └───────────────────────┘
 
 Until the kernel accepts a lower limit, eviction brings the usage of the pods down (upstream:
-enforceNodeAllocatableCgroups).
+enforceNodeAllocatableCgroups). Limits are not written again, so values that an operator sets by hand hold until the
+agent restarts.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 import trio
 
+from trikubelet.kit.every import Every
+from trikubelet.kit.failure_log import FailureLog
 from trikubelet.model.errors import CgroupFailed
 
 if TYPE_CHECKING:
     from trikubelet.model.objects import ObjectRef
     from trikubelet.ports import Events, PodCgroups
 
+log = logging.getLogger(__name__)
+
 RETRY_SECONDS: Final = 60.0
+CPUS_SECONDS: Final = 60.0
 CGROUP_V1: Final = (
     "cgroup v1 detected. This agent works with it, the upstream kubelet does not by default and will remove its"
     " support: migrate this machine to cgroup v2"
@@ -39,16 +47,24 @@ class SharedCgroup:
         self._is_limited = trio.Event()
 
     async def run(self) -> None:
-        """Limit the cgroup. Ends once the kernel has accepted the limits, or if pods have no cgroups of their own."""
-        while True:
+        """Limit the cgroup, and let it have the CPUs that come online. Ends if pods have no cgroups of their own."""
+        while not self._is_limited.is_set():
             try:
-                if await self._cgroups.limit_all():
-                    self._is_limited.set()
-                return
+                if not await self._cgroups.limit_all():
+                    return
+                self._is_limited.set()
             except CgroupFailed as error:
                 message = f"Failed to update Node Allocatable Limits: {error.message}"
                 self._events.record(self._node, "Warning", "FailedNodeAllocatableEnforcement", message)
-            await trio.sleep(RETRY_SECONDS)
+                await trio.sleep(RETRY_SECONDS)
+        failures = FailureLog()
+        async for _ in Every(CPUS_SECONDS):
+            try:
+                await self._cgroups.allow_online_cpus()
+                failures.works_again("CPUs")
+            except CgroupFailed as error:
+                if failures.may_log("CPUs"):
+                    log.warning("Pods cannot use all CPUs: %s; trying again each minute", error.message)
 
     async def report(self) -> None:
         """Record the version of cgroups if it is an old one, and the limits once they hold. Called once there is a

@@ -208,6 +208,11 @@ class PodCgroups(Protocol):
         ``model.errors.CgroupFailed`` if the kernel does not take the limits, as while the pods use more."""
         ...
 
+    async def allow_online_cpus(self) -> None:
+        """Let all pods use the CPUs that came online since the last call. Idempotent; once ``limit_all`` returned True.
+        Raises ``model.errors.CgroupFailed``."""
+        ...
+
     def leftovers(self) -> frozenset[str]:
         """UIDs of pods that have a cgroup, wanted or not."""
         ...

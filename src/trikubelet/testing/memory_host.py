@@ -435,6 +435,10 @@ class MemoryPodCgroups:
         await trio.lowlevel.checkpoint()
         return True
 
+    async def allow_online_cpus(self) -> None:
+        """There are no CPUs."""
+        await trio.lowlevel.checkpoint()
+
     def leftovers(self) -> frozenset[str]:
         """Every pod that has one."""
         return frozenset(self.pods)

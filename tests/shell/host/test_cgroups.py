@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -69,9 +69,9 @@ def v2(kernel: None, tmp_path: Path) -> Hierarchies:
     return Hierarchies(2, dict.fromkeys(("cpu", "memory", "pids"), tree), (tree,))
 
 
-def made(hierarchies: Hierarchies, **facts: object) -> KernelPodCgroups:
+def made(hierarchies: Hierarchies, cpus: Callable[[], str] = str, **facts: object) -> KernelPodCgroups:
     node = NodeFacts("n", cgroup_version=hierarchies.version, pods_limit={"cpu": 2000, "memory": GIB}, **facts)  # type: ignore[arg-type]
-    cgroups = KernelPodCgroups(hierarchies, node)
+    cgroups = KernelPodCgroups(hierarchies, node, online_cpus=cpus)
     cgroups.prepare()
     return cgroups
 
@@ -189,6 +189,38 @@ async def test_limits_of_all_pods_that_were_changed_by_hand_are_restored_at_the_
     assert await made(v2).limit_all()
 
     assert expected == {file: (all_pods / file).read_text() for file in expected}
+
+
+async def test_all_pods_may_use_the_cpus_that_come_online_and_values_set_by_hand_stay(
+    v2: Hierarchies, tmp_path: Path
+) -> None:
+    online = ["0-1"]
+    all_pods = tmp_path / "unified/kubepods"
+    hierarchies = replace(v2, of={**v2.of, "cpuset": tmp_path / "unified"})
+    cgroups = made(hierarchies, lambda: online[-1])
+    await cgroups.limit_all()
+    assert "0-1" == (all_pods / "cpuset.cpus").read_text()
+
+    (all_pods / "cpuset.cpus").write_text("1")
+    await cgroups.allow_online_cpus()
+    assert "1" == (all_pods / "cpuset.cpus").read_text()
+
+    online.append("0-3")
+    await cgroups.allow_online_cpus()
+    assert "0-3" == (all_pods / "cpuset.cpus").read_text()
+    assert "" == (all_pods / "burstable/cpuset.cpus").read_text()
+    assert "cpuset" in (all_pods / "cgroup.subtree_control").read_text()
+
+
+async def test_cpus_that_the_kernel_refuses_are_an_error(
+    v2: Hierarchies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroups = made(replace(v2, of={**v2.of, "cpuset": tmp_path / "unified"}), lambda: "0-1")
+    monkeypatch.setattr(cgroups, "_cpus", "0")
+    (tmp_path / "unified/kubepods/cpuset.cpus").unlink()
+    (tmp_path / "unified/kubepods/cpuset.cpus").mkdir()
+    with pytest.raises(CgroupFailed, match=r"the cgroup of all pods cannot be given CPUs 0-1: .*directory"):
+        await cgroups.allow_online_cpus()
 
 
 async def test_reservations_of_huge_pages_are_limited_where_the_kernel_counts_them(
@@ -491,9 +523,8 @@ def test_version_2_is_what_its_root_says_it_controls(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory\n")
     (tmp_path / "mountinfo").write_text(f"31 30 0:27 / {tmp_path} rw shared:5 - cgroup2 cgroup2 rw\n")
 
-    assert Hierarchies(2, {"cpu": tmp_path, "memory": tmp_path}, (tmp_path,)) == read_hierarchies(
-        tmp_path / "mountinfo"
-    )
+    expected = Hierarchies(2, dict.fromkeys(("cpu", "memory", "cpuset"), tmp_path), (tmp_path,))
+    assert expected == read_hierarchies(tmp_path / "mountinfo")
 
 
 def test_a_machine_without_cgroups_has_none(tmp_path: Path) -> None:
@@ -569,6 +600,7 @@ async def test_with_the_systemd_driver_a_pods_cgroup_is_a_slice_that_systemd_was
 
     told = systemctl.asked()
     below = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-poda_b.slice"
+    assert (systemctl.units / "kubepods-.slice.d").is_dir()
     started = ["kubepods", "kubepods-burstable", "kubepods-besteffort", "kubepods-burstable-poda_b"]
     assert [f"start {name}.slice" for name in started] == [line for line in told if line.startswith("start")]
     assert "set-property --runtime kubepods-burstable.slice CPUShares=512" == told[-1]

@@ -77,3 +77,20 @@ async def test_one_that_systemd_does_not_have_is_released_already(systemctl: Sys
 async def test_a_machine_without_systemctl_says_so(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="cannot be started"):
         await Slices((str(tmp_path / "nothing"),), tmp_path).hold("a.slice", [])
+
+
+async def test_an_older_systemd_is_not_asked_for_properties_it_does_not_have(systemctl: Systemctl) -> None:
+    systemctl.set_version("239 (239-82.el8)")
+    cpus = Setting("cpuset", "cpuset.cpus", "0-3")
+    await systemctl.slices.hold("a.slice", [SHARE, cpus])
+    assert [f"set-property --runtime a.slice {KEPT} CPUWeight=39", "start a.slice"] == systemctl.asked()
+
+
+async def test_slices_below_one_are_not_stopped_before_their_services(systemctl: Systemctl) -> None:
+    for _ in range(2):
+        await systemctl.slices.loosen("a.slice")
+
+    found = {path.relative_to(systemctl.units).as_posix() for path in systemctl.units.rglob("*.conf")}
+    assert {"a.slice.d/10-trikubelet.conf", "a-.slice.d/10-trikubelet.conf"} == found
+    for name in found:
+        assert "[Unit]\nDefaultDependencies=no\n" in (systemctl.units / name).read_text()

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trio
+import trio.testing
 
 from trikubelet.host.cgroups import NoPodCgroups
 from trikubelet.model.errors import CgroupFailed
 from trikubelet.model.objects import ObjectRef
-from trikubelet.node.shared_cgroup import RETRY_SECONDS, SharedCgroup
+from trikubelet.node.shared_cgroup import CPUS_SECONDS, RETRY_SECONDS, SharedCgroup
 from trikubelet.status.recorder import EventRecorder
 from trikubelet.testing.memory_host import MemoryPodCgroups, VirtualClock
 
@@ -54,24 +55,28 @@ def told(events: EventRecorder) -> list[tuple[str, str, int]]:
     ],
 )
 async def test_a_cluster_that_is_joined_late_hears_of_cgroups_that_were_limited_before(
-    expected: list[tuple[str, str, int]], version: int
+    expected: list[tuple[str, str, int]], version: int, autojump_clock: MockClock
 ) -> None:
     shared, events = node(MemoryPodCgroups(), version)
-    await shared.run()
-    assert [] == told(events)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(shared.run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert [] == told(events)
 
-    await shared.report()
-    assert expected == told(events)
+        await shared.report()
+        assert expected == told(events)
+        nursery.cancel_scope.cancel()
 
 
 async def test_limits_that_the_kernel_refuses_are_tried_again_each_minute(autojump_clock: MockClock) -> None:
     shared, events = node(Refused(2))
     began = trio.current_time()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(shared.report)
-        await shared.run()
+        nursery.start_soon(shared.run)
+        await shared.report()
+        assert 2 * RETRY_SECONDS == trio.current_time() - began
+        nursery.cancel_scope.cancel()
 
-    assert 2 * RETRY_SECONDS == trio.current_time() - began
     expected = [("Warning", "FailedNodeAllocatableEnforcement", 2), ("Normal", "NodeAllocatableEnforced", 1)]
     assert expected == told(events)
 
@@ -82,4 +87,33 @@ async def test_nothing_is_reported_where_pods_have_no_cgroups_of_their_own(autoj
     with trio.move_on_after(1000):
         await shared.report()
 
+    assert [] == told(events)
+
+
+class Hotplug(MemoryPodCgroups):
+    """Cgroups that are given CPUs, which fails at first; ``at`` are the times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at: list[float] = []
+
+    async def allow_online_cpus(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.at.append(trio.current_time())
+        if len(self.at) in (1, 2, 4):
+            raise CgroupFailed("FailedNodeAllocatableEnforcement", "no such CPU")
+
+
+async def test_cpus_that_came_online_are_looked_for_each_minute(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    cgroups = Hotplug()
+    shared, events = node(cgroups)
+    began = trio.current_time()
+    with trio.move_on_after(4.5 * CPUS_SECONDS):
+        await shared.run()
+
+    assert [CPUS_SECONDS * minute for minute in range(5)] == [at - began for at in cgroups.at]
+    failed = "Pods cannot use all CPUs: no such CPU; trying again each minute"
+    assert [failed] * 2 == [record.getMessage() for record in caplog.records]
     assert [] == told(events)

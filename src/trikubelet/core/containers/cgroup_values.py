@@ -38,6 +38,7 @@ _NEVER_SET: Final = (
 )
 """The defaults of the files of kubepods that no configuration changes, in version 2. Like upstream, the agent restores
 them at each start."""
+CPUSET: Final = "cpuset"
 RESERVED_PAGES: Final = "rsvd."
 """In the names of files that limit the huge pages a cgroup reserves, before it touches them (since Linux 5.7)."""
 _QUOTA_PERCENT: Final = 100
@@ -71,8 +72,9 @@ def pod_settings(pod: Pod, facts: NodeFacts, beside: Pod | None = None) -> tuple
     return (*found, Setting("memory", RESERVED[quality], str(memory_bytes)))
 
 
-def class_settings(quality: str, facts: NodeFacts) -> tuple[Setting, ...]:
-    """Return the settings of the cgroup of a class without pods.
+def class_settings(quality: str, facts: NodeFacts, online_cpus: str = "") -> tuple[Setting, ...]:
+    """Return the settings of the cgroup of a class without pods. ``online_cpus``: as the kernel lists them; empty if
+    they are unknown.
 
     Guaranteed pods have no class cgroup but that of all pods, which is limited to the unreserved resources. Memory that
     an earlier agent had protected from reclaim is released there, and limits that are never set there are lifted.
@@ -88,7 +90,15 @@ def class_settings(quality: str, facts: NodeFacts) -> tuple[Setting, ...]:
     )
     if version != 2:
         return found
-    return (*found, *_NEVER_SET) if _reserves(facts) else (*found, *_NEVER_SET, *_reservations(0, 0))
+    found = (*found, *_NEVER_SET, *cpu_settings(online_cpus))
+    return found if _reserves(facts) else (*found, *_reservations(0, 0))
+
+
+def cpu_settings(online_cpus: str) -> tuple[Setting, ...]:
+    """Return the setting of the CPUs that all pods together may use, in version 2. They are all CPUs, which limits
+    nothing: a systemd that does not know of the controller ``cpuset`` would take it from the containers below, whose
+    runtime uses it, at its next reload (upstream: getCgroupConfig)."""
+    return (Setting(CPUSET, "cpuset.cpus", online_cpus),) if online_cpus else ()
 
 
 def class_sums(pods: Collection[Asked], facts: NodeFacts) -> dict[str, tuple[Setting, ...]]:

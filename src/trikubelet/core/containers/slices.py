@@ -6,6 +6,7 @@ which ``cgroup_values`` rounds it up. It does not support huge pages, so the fil
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -20,9 +21,14 @@ ACCOUNTING: Final = {
     "TasksAccounting": "yes",
 }
 """The properties that make systemd create a slice's cgroup in every relevant hierarchy."""
+NEWEST: Final = 1 << 30
+"""The version of a systemd that has every property."""
+_SINCE: Final = {"CPUQuotaPeriodSec": 242, "AllowedCPUs": 244}
+"""The versions that introduced properties. An older systemd refuses all properties of a call that has one of these."""
 _NAMES: Final = {
     "cpu.shares": "CPUShares",
     "cpu.weight": "CPUWeight",
+    "cpuset.cpus": "AllowedCPUs",
     "memory.high": "MemoryHigh",
     "memory.limit_in_bytes": "MemoryMax",
     "memory.low": "MemoryLow",
@@ -33,8 +39,15 @@ _NAMES: Final = {
 _NONE: Final = ("-1", "max")
 
 
-def properties(settings: Iterable[Setting]) -> dict[str, str]:
-    """Return systemd's name and value of every setting that it supports (systemd.resource-control(5))."""
+def version_of(said: str) -> int:
+    """Return systemd's version from its property, like ``Version=252.38-1~deb12u1``."""
+    found = re.search(r"\d+", said)
+    return int(found[0]) if found else NEWEST
+
+
+def properties(settings: Iterable[Setting], version: int = NEWEST) -> dict[str, str]:
+    """Return systemd's name and value of every setting that this version of it supports
+    (systemd.resource-control(5))."""
     values = {setting.file: setting.value for setting in settings}
     found = {_NAMES[file]: "infinity" if value in _NONE else value for file, value in values.items() if file in _NAMES}
     quota, _, period = values.get("cpu.max", "").partition(" ")
@@ -44,4 +57,4 @@ def properties(settings: Iterable[Setting]) -> dict[str, str]:
         found["CPUQuota"] = ""
     elif quota:
         found |= {"CPUQuota": f"{-(-int(quota) * 100 // int(period))}%", "CPUQuotaPeriodSec": f"{period}us"}
-    return found
+    return {name: value for name, value in found.items() if version >= _SINCE.get(name, 0)}
