@@ -1,5 +1,7 @@
 """The names of pods' cgroups, and what is written into them, row by row."""
 
+from dataclasses import replace
+
 import pytest
 
 from core.podkit import container, pod
@@ -95,6 +97,7 @@ def test_the_runtimes_own_parent_holds_where_cgroups_are_not_ours() -> None:
                 "cpu.weight": "79",
                 "cpu.max": "200000 100000",
                 "memory.max": str(GIB),
+                "memory.high": "max",
                 "pids.max": "64",
                 "hugetlb.2MB.max": "0",
                 "hugetlb.2MB.rsvd.max": "0",
@@ -121,6 +124,7 @@ def test_the_runtimes_own_parent_holds_where_cgroups_are_not_ours() -> None:
                 "cpu.weight": "1",
                 "cpu.max": "max",
                 "memory.max": "max",
+                "memory.high": "max",
                 "pids.max": "64",
                 "hugetlb.2MB.max": "0",
                 "hugetlb.2MB.rsvd.max": "0",
@@ -222,6 +226,67 @@ def test_all_pods_together_have_their_own_limit_and_not_what_is_reported_as_allo
     expected = {"cpu.weight": "157", "memory.max": str(GIB), "pids.max": "900", "memory.min": "0", "memory.low": "0"}
     untouched = {"cpu.max": "max", "memory.high": "max", "memory.oom.group": "0"}
     assert expected | untouched == said(class_settings(GUARANTEED, facts))
+
+
+OWN = k8s.ResourceRequirements(requests={"memory": "1Gi"}, limits={"memory": "3Gi"})
+
+
+@pytest.mark.parametrize(
+    ("expected", "it"),
+    [
+        pytest.param(2 * GIB, pod(container("a"), resources=OWN, meta={"uid": "a-b"}), id="its own request and limit"),
+        pytest.param(
+            2 * GIB + 12288,
+            pod(container("a"), resources=OWN, overhead={"memory": "12Ki"}, meta={"uid": "a-b"}),
+            id="with its overhead",
+        ),
+        pytest.param(
+            GIB // 2,
+            pod(
+                with_needs({"memory": "0"}, {"memory": "1Gi"}),
+                resources=k8s.ResourceRequirements(limits={"cpu": "1"}),
+                meta={"uid": "a-b"},
+            ),
+            id="those of its containers, where it states others of its own",
+        ),
+        pytest.param(0, SOME, id="no resources of its own"),
+        pytest.param(
+            0, pod(with_needs({"memory": "1Gi"}, {"memory": "3Gi"}), meta={"uid": "a-b"}), id="containers only"
+        ),
+        pytest.param(
+            0,
+            pod(container("a"), resources=k8s.ResourceRequirements(limits={"memory": "1Gi"}), meta={"uid": "a-b"}),
+            id="the request is the limit",
+        ),
+        pytest.param(
+            0,
+            pod(container("a"), resources=k8s.ResourceRequirements(requests={"memory": "1Gi"}), meta={"uid": "a-b"}),
+            id="no limit",
+        ),
+    ],
+)
+def test_size_at_which_a_pod_with_resources_of_its_own_is_throttled(expected: int, it: k8s.Pod) -> None:
+    facts = NodeFacts("n", cgroup_version=2, memory=MemoryRules(qos=True, throttle=0.5))
+
+    assert str(expected or "max") == said(pod_settings(it, facts))["memory.high"]
+    assert "max" == said(pod_settings(it, NodeFacts("n", cgroup_version=2)))["memory.high"]
+    assert "memory.high" not in said(pod_settings(it, replace(facts, cgroup_version=1)))
+
+
+def test_while_a_pod_is_resized_it_is_throttled_at_the_larger_size() -> None:
+    facts = NodeFacts("n", cgroup_version=2, memory=MemoryRules(qos=True, throttle=0.5))
+    smaller, larger = (
+        pod(
+            container("a"),
+            resources=k8s.ResourceRequirements(requests={"memory": "1Gi"}, limits={"memory": limit}),
+            meta={"uid": "a-b"},
+        )
+        for limit in ("3Gi", "5Gi")
+    )
+
+    assert str(3 * GIB) == said(pod_settings(smaller, facts, larger))["memory.high"]
+    assert str(3 * GIB) == said(pod_settings(larger, facts, smaller))["memory.high"]
+    assert "max" == said(pod_settings(larger, facts, SOME))["memory.high"]
 
 
 @pytest.mark.parametrize(

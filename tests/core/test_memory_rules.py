@@ -10,12 +10,13 @@ from trikubelet.core.containers.memory import MemoryRules, high_bytes, swap_byte
 from trikubelet.model import k8s
 
 MIB, GIB = 1024**2, 1024**3
-SIZE = {"memory_bytes": 8 * GIB, "allocatable": {"memory": 6 * GIB}, "cgroup_version": 2}
+SIZE = {"memory_bytes": 8 * GIB, "allocatable": {"memory": 5 * GIB}, "cgroup_version": 2}
 CRITICAL = {"priority": 2_000_001_000}
 
 
 def node(version: int = 2, **rules: Any) -> NodeFacts:
-    return NodeFacts("n", **SIZE | {"cgroup_version": version}, memory=MemoryRules(**rules))  # type: ignore[arg-type]
+    memory = MemoryRules(**{"qos": True, "unreserved_bytes": 6 * GIB} | rules)
+    return NodeFacts("n", **SIZE | {"cgroup_version": version}, memory=memory)  # type: ignore[arg-type]
 
 
 def one(request: str = "", limit: str = "", **amounts: k8s.Quantity) -> k8s.Container:
@@ -26,28 +27,36 @@ def one(request: str = "", limit: str = "", **amounts: k8s.Quantity) -> k8s.Cont
 
 
 SOME, FULL, NONE = one("1Gi", "2Gi"), one("", "1Gi", cpu="1"), one()
+NO_RESERVATION = {"memory.min": "0", "memory.low": "0"}
 
 
 @pytest.mark.parametrize(
     ("expected", "it", "facts"),
     [
         pytest.param({}, SOME, node(version=1, throttle=0.9, reserves=True, swap_controlled=True), id="not version 1"),
-        pytest.param({"memory.oom.group": "1"}, SOME, node(), id="killed as one"),
-        pytest.param({}, SOME, node(kills_one=True), id="killed one by one"),
+        pytest.param({"memory.oom.group": "1"} | NO_RESERVATION, SOME, node(), id="killed as one"),
+        pytest.param(NO_RESERVATION, SOME, node(kills_one=True), id="killed one by one"),
+        pytest.param({"memory.high": "max"}, SOME, node(kills_one=True, qos=False), id="throttling is taken back"),
         pytest.param(
-            {"memory.oom.group": "1", "memory.swap.max": "0"}, SOME, node(swap_controlled=True), id="nobody swaps"
+            {"memory.oom.group": "1", "memory.swap.max": "0"} | NO_RESERVATION,
+            SOME,
+            node(swap_controlled=True),
+            id="no container swaps",
         ),
         pytest.param(
-            {"memory.swap.max": str(GIB // 2)},
+            {"memory.swap.max": str(GIB // 2)} | NO_RESERVATION,
             SOME,
             node(kills_one=True, swap_controlled=True, swap_bytes=4 * GIB),
             id="a share of the swap",
         ),
         pytest.param({"memory.low": str(GIB)}, SOME, node(kills_one=True, reserves=True), id="Burstable: softly"),
         pytest.param({"memory.min": str(GIB)}, FULL, node(kills_one=True, reserves=True), id="Guaranteed: hard"),
-        pytest.param({}, NONE, node(kills_one=True, reserves=True), id="BestEffort: not at all"),
+        pytest.param(NO_RESERVATION, NONE, node(kills_one=True, reserves=True), id="BestEffort: not at all"),
         pytest.param(
-            {"memory.high": str(int(1.9 * GIB) // 4096 * 4096)}, SOME, node(kills_one=True, throttle=0.9), id="slowed"
+            {"memory.high": str(int(1.9 * GIB) // 4096 * 4096)} | NO_RESERVATION,
+            SOME,
+            node(kills_one=True, throttle=0.9),
+            id="slowed",
         ),
     ],
 )
@@ -94,10 +103,19 @@ def test_who_never_swaps(it: k8s.Container, fields: dict[str, Any]) -> None:
     ("expected", "it", "fields"),
     [
         pytest.param(1536 * MIB, SOME, {}, id="between request and limit"),
-        pytest.param(3584 * MIB, one("1Gi"), {}, id="without a limit by what there is for pods"),
-        pytest.param(3 * GIB, NONE, {}, id="who asks for nothing, too"),
+        pytest.param(3584 * MIB, one("1Gi"), {}, id="without a limit by the unreserved memory of the node"),
+        pytest.param(3 * GIB, NONE, {}, id="no request either"),
         pytest.param(
-            GIB, NONE, {"resources": k8s.ResourceRequirements(limits={"memory": "2Gi"})}, id="the whole pod's limit"
+            0, NONE, {"resources": k8s.ResourceRequirements(limits={"memory": "2Gi"})}, id="the whole pod has a limit"
+        ),
+        pytest.param(
+            1536 * MIB,
+            SOME,
+            {"resources": k8s.ResourceRequirements(limits={"memory": "4Gi"})},
+            id="its own limit below the whole pod's",
+        ),
+        pytest.param(
+            3 * GIB, NONE, {"resources": k8s.ResourceRequirements(limits={"cpu": "1"})}, id="the whole pod's CPU limit"
         ),
         pytest.param(0, FULL, {}, id="not where the request is the limit"),
         pytest.param(0, one("7Gi"), {}, id="not below the request"),

@@ -34,6 +34,7 @@ NONE = pod("a")
                 "CPUWeight": "79",
                 "CPUQuota": "200%",
                 "CPUQuotaPeriodSec": "100000us",
+                "MemoryHigh": "infinity",
                 "MemoryMax": str(GIB),
                 "MemoryMin": str(GIB),
                 "TasksMax": "64",
@@ -46,7 +47,10 @@ NONE = pod("a")
             {"CPUShares": "2", "CPUQuota": "", "MemoryMax": "infinity", "TasksMax": "64"}, 1, NONE, id="v1, no limits"
         ),
         pytest.param(
-            {"CPUWeight": "1", "CPUQuota": "", "MemoryMax": "infinity", "TasksMax": "64"}, 2, NONE, id="v2, no limits"
+            {"CPUWeight": "1", "CPUQuota": "", "MemoryHigh": "infinity", "MemoryMax": "infinity", "TasksMax": "64"},
+            2,
+            NONE,
+            id="v2, no limits",
         ),
     ],
 )

@@ -22,6 +22,7 @@ from trikubelet.core.log_rotation import FLOOD_SECONDS, RotationRules
 from trikubelet.core.node_addresses import ANY_IPV6, AddressRules
 from trikubelet.core.node_shutdown import shutdown_groups
 from trikubelet.core.node_status import Identity, Reserved, allocatable, capacity, shared_limit
+from trikubelet.core.node_status.amounts import MEMORY
 from trikubelet.core.pull_rights import VerificationPolicy
 from trikubelet.core.restarts import BackoffLimits
 from trikubelet.core.user_namespaces import HOST_IDS, pool_of
@@ -34,6 +35,8 @@ from trikubelet.model.errors import StartFailed
 from trikubelet.model.runtime_config import DNSConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trikubelet.app.settings import Settings
     from trikubelet.core.user_namespaces import IdPool, SubordinateIds
     from trikubelet.model.kubelet_configuration import KubeletConfiguration
@@ -169,7 +172,7 @@ def facts_of(settings: Settings, reading: NodeReading, subordinate_ids: Subordin
         allowed_sysctls=configuration.allowed_unsafe_sysctls,
         in_cluster=not settings.standalone,
         pod_pids_max=max(0, configuration.pod_pids_limit),
-        memory=_memory_rules(settings, reading),
+        memory=_memory_rules(settings, reading, amounts),
         pods_limit=shared_limit(amounts, reading.processes_max, _pods_reserve(configuration)),
         user_ids=_user_ids(configuration, subordinate_ids),
         embedded=settings.runtime.endpoint == EMBEDDED,
@@ -179,13 +182,16 @@ def facts_of(settings: Settings, reading: NodeReading, subordinate_ids: Subordin
     )
 
 
-def _memory_rules(settings: Settings, reading: NodeReading) -> MemoryRules:
+def _memory_rules(settings: Settings, reading: NodeReading, amounts: Mapping[str, int]) -> MemoryRules:
     configuration, has_qos = settings.configuration, settings.gate("MemoryQoS")
+    reserved = Reserved((configuration.system_reserved, configuration.kube_reserved))
     return MemoryRules(
         swap_bytes=reading.swap_bytes if configuration.memory_swap.swap_behavior == "LimitedSwap" else 0,
         kills_one=bool(configuration.single_process_oom_kill),
+        qos=has_qos,
         throttle=(configuration.memory_throttling_factor or 0.0) if has_qos else 0.0,
         reserves=has_qos and configuration.memory_reservation_policy == "TieredReservation",
+        unreserved_bytes=shared_limit(amounts, 0, reserved)[MEMORY],
     )
 
 

@@ -22,6 +22,9 @@ MIB = 1 << 20
 MEMORY_QOS = {"featureGates": {"MemoryQoS": True}}
 
 
+NO_RESERVATION = {"memory.min": "0", "memory.low": "0"}
+
+
 def settings_of(place: Path, **asked: object) -> Settings:
     """Those of an agent of its own with such a configuration."""
     about = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "resolvConf": ""}
@@ -34,15 +37,18 @@ def settings_of(place: Path, **asked: object) -> Settings:
 @pytest.mark.parametrize(
     ("expected", "asked"),
     [
-        pytest.param({"memory.oom.group": "1"}, {}, id="killed as one"),
-        pytest.param({}, {"singleProcessOOMKill": True}, id="killed one by one"),
+        pytest.param({"memory.oom.group": "1"} | NO_RESERVATION, {}, id="killed as one"),
+        pytest.param(NO_RESERVATION, {"singleProcessOOMKill": True}, id="killed one by one"),
         pytest.param(
-            {"memory.oom.group": "1", "memory.swap.max": str(128 * MIB)},
+            {"memory.oom.group": "1", "memory.high": "max"}, {"featureGates": {"MemoryQoS": False}}, id="no Memory QoS"
+        ),
+        pytest.param(
+            {"memory.oom.group": "1", "memory.swap.max": str(128 * MIB)} | NO_RESERVATION,
             {"memorySwap": {"swapBehavior": "LimitedSwap"}},
             id="a share of the swap",
         ),
         pytest.param(
-            {"memory.oom.group": "1", "memory.high": str(384 * MIB)},
+            {"memory.oom.group": "1", "memory.high": str(384 * MIB)} | NO_RESERVATION,
             {"memoryThrottlingFactor": 0.5} | MEMORY_QOS,
             id="slowed half-way",
         ),
@@ -165,6 +171,19 @@ def test_pods_are_held_to_what_is_allocatable_only_where_that_is_enforced(
 
     assert expected == facts_of(settings, NodeReading("n", 1024 * MIB, 1), None).pods_limit["memory"]
     assert has_threshold is any(one.signal == "allocatableMemory.available" for one in thresholds)
+
+
+def test_containers_without_a_limit_are_throttled_by_the_memory_that_is_not_reserved(tmp_path: Path) -> None:
+    settings = settings_of(
+        tmp_path,
+        systemReserved={"memory": "64Mi"},
+        kubeReserved={"memory": "32Mi"},
+        evictionHard={"memory.available": "100Mi"},
+        enforceNodeAllocatable=[],
+    )
+    facts = facts_of(settings, NodeReading("n", 1024 * MIB, 1, huge_pages={2 * MIB: 10}), None)
+
+    assert 928 * MIB == facts.memory.unreserved_bytes
 
 
 @pytest.mark.parametrize(("expected", "asked"), [(["true"], {}), ([], {"enableControllerAttachDetach": False})])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trikubelet.core.containers.amounts import of_pod
 from trikubelet.core.containers.cgroups import SYSTEMD
-from trikubelet.core.containers.memory import RESERVED
+from trikubelet.core.containers.memory import RESERVED, pod_high_bytes
 from trikubelet.core.containers.resources import pod_resources, shares, weight
 from trikubelet.core.qos import BURSTABLE, GUARANTEED, qos_class
 from trikubelet.model.runtime_config import LinuxResources
@@ -66,6 +66,9 @@ def pod_settings(pod: Pod, facts: NodeFacts, beside: Pod | None = None) -> tuple
     if facts.cgroup_driver == SYSTEMD:
         resources = replace(resources, cpu_quota_us=_in_percents(resources.cpu_quota_us, resources.cpu_period_us))
     found = settings(resources, facts.pod_pids_max, facts.cgroup_version)
+    if facts.cgroup_version == 2:
+        highs = [pod_high_bytes(one, facts) for one in (pod, beside) if one is not None]
+        found = (*found, Setting("memory", "memory.high", str(max(highs) if all(highs) else "max")))
     quality, _, memory_bytes = asked(pod)
     if not _reserves(facts) or quality not in RESERVED:
         return found
@@ -83,7 +86,7 @@ def class_settings(quality: str, facts: NodeFacts, online_cpus: str = "") -> tup
     if quality != GUARANTEED:
         return (_cpu_share(shares(0), version),)
     limit = facts.pods_limit
-    found = (
+    found: tuple[Setting, ...] = (
         _cpu_share(shares(limit.get("cpu", 0)), version),
         _memory_limit(limit.get("memory", 0), version),
         _processes(limit.get("pid", 0)),

@@ -1,15 +1,16 @@
 """Settings of a container's memory besides its limit: OOM kills, swap, throttling and reservation.
 
 Except for swap, only version 2 of cgroups has them, by names of files (the CRI's ``unified``). Names, formulas and the
-affected pods are upstream's: kuberuntime_container_linux.go, KEP-2400 for swap, KEP-2570 for Memory QoS as of v1.36,
-which enables throttling and reservation separately.
+affected pods are upstream's: kuberuntime_container_linux.go, KEP-2400 for swap, KEP-2570 for Memory QoS as of v1.37,
+which enables throttling and reservation separately. A file that a container had from an earlier configuration is set
+back, for containers that are resized.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.containers.amounts import limit_of, of_container
+from trikubelet.core.containers.amounts import of, of_container, of_pod
 from trikubelet.core.names import is_critical
 from trikubelet.core.qos import BURSTABLE, GUARANTEED, qos_class
 from trikubelet.model.frozen import Frozen
@@ -26,14 +27,17 @@ RESERVED: Final = {GUARANTEED: "memory.min", BURSTABLE: "memory.low"}
 class MemoryRules(Frozen):
     """This node's rules for memory. ``swap_bytes``: the swap that its pods may use together, 0 for none;
     ``swap_controlled``: the kernel can limit swap; ``kills_one``: only one process of a container is killed when it
-    runs out of memory, not all; ``throttle``: the share of the range from request to limit at which a container is
-    throttled, 0 for never; ``reserves``: requested memory is protected from reclaim."""
+    runs out of memory, not all; ``qos``: Memory QoS is on; ``throttle``: the share of the range from request to limit
+    at which a container is throttled, 0 for never; ``reserves``: requested memory is protected from reclaim;
+    ``unreserved_bytes``: the node's memory without the part that is reserved for the system and the agent."""
 
     swap_bytes: int = 0
     swap_controlled: bool = False
     kills_one: bool = False
+    qos: bool = False
     throttle: float = 0.0
     reserves: bool = False
+    unreserved_bytes: int = 0
 
 
 def unified(pod: Pod, container: Container, facts: NodeFacts) -> dict[str, str]:
@@ -44,11 +48,15 @@ def unified(pod: Pod, container: Container, facts: NodeFacts) -> dict[str, str]:
     found = {} if rules.kills_one else {"memory.oom.group": "1"}
     if rules.swap_controlled:
         found["memory.swap.max"] = str(swap_bytes(pod, container, facts))
+    if not rules.qos:
+        return found | {"memory.high": "max"}
     if high := high_bytes(pod, container, facts):
         found["memory.high"] = str(high)
     request = of_container(container, "requests", "memory")
     file = RESERVED.get(qos_class(pod), "")
-    return found | {file: str(request)} if rules.reserves and request and file else found
+    if rules.reserves and request and file:
+        return found | {file: str(request)}
+    return found | dict.fromkeys(RESERVED.values(), "0")
 
 
 def swap_bytes(pod: Pod, container: Container, facts: NodeFacts) -> int:
@@ -64,10 +72,25 @@ def swap_bytes(pod: Pod, container: Container, facts: NodeFacts) -> int:
 
 def high_bytes(pod: Pod, container: Container, facts: NodeFacts) -> int:
     """Return the size above which the kernel throttles the container and reclaims its memory; 0 for never. Without a
-    limit, the node's allocatable memory counts."""
-    request, limit = of_container(container, "requests", "memory"), limit_of(pod, container, "memory")
-    if not facts.memory.throttle or 0 < request == limit:
+    limit, the unreserved memory of the node counts; but if its whole pod has a limit, the pod is throttled instead."""
+    request, limit = (of_container(container, kind, "memory") for kind in ("requests", "limits"))
+    if not limit and of(pod.spec.resources, "limits", "memory"):
         return 0
-    between = (limit or facts.allocatable.get("memory", 0)) - request
-    high = int(request + facts.memory.throttle * between) // PAGE_BYTES * PAGE_BYTES
+    return _high_bytes(request, limit or facts.memory.unreserved_bytes, facts, is_fixed=0 < request == limit)
+
+
+def pod_high_bytes(pod: Pod, facts: NodeFacts) -> int:
+    """Return the size above which the kernel throttles a pod that states resources of its own; 0 for never."""
+    own = pod.spec.resources
+    if own is None or not (own.requests or own.limits):
+        return 0
+    request, limit = (of_pod(pod, kind, "memory") for kind in ("requests", "limits"))
+    return _high_bytes(request, limit, facts, is_fixed=request == limit)
+
+
+def _high_bytes(request: int, limit: int, facts: NodeFacts, *, is_fixed: bool) -> int:
+    """Return a size between the two, in whole pages; 0 for never."""
+    if not facts.memory.throttle or is_fixed:
+        return 0
+    high = int(request + facts.memory.throttle * (limit - request)) // PAGE_BYTES * PAGE_BYTES
     return high if high > request else 0
