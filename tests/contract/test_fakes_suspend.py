@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from trio.testing import assert_checkpoints
 
+from trikubelet.core.containers.reserved_cgroups import ReservedCgroup
 from trikubelet.model import api
 from trikubelet.model.api import Selection
 from trikubelet.model.credential_plugin import CredentialPlugin
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
+SYSTEM = ReservedCgroup("System", "/system.slice", {"cpu": 500})
 WEB = pod("web")
 USE = Use(AccessMode.SINGLE_NODE_WRITER)
 RECORD = PulledRecord(image_ref="sha256:1", last_updated_time="")
@@ -139,7 +141,16 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
             },
         ),
         (MemoryUsage(), {"node": (), "snapshot": (Depth.SUMMARY,), "disks_measured": ()}),
-        (MemoryPodCgroups(), {"ensure": (WEB,), "remove": ("uid",), "limit_all": (), "allow_online_cpus": ()}),
+        (
+            MemoryPodCgroups(),
+            {
+                "ensure": (WEB,),
+                "remove": ("uid",),
+                "limit_all": (),
+                "allow_online_cpus": (),
+                "limit_reserved": (SYSTEM,),
+            },
+        ),
         (
             MemoryHandlers(World()),
             {

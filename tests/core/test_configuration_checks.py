@@ -97,6 +97,14 @@ def problems(text: str) -> list[str]:
         ("enforceNodeAllocatable: [pods, pods]", "enforceNodeAllocatable[1]: Duplicate value: "),
         ("enforceNodeAllocatable: [pod]", "enforceNodeAllocatable[0]: Unsupported value: "),
         ("enforceNodeAllocatable: [kube-reserved]", "kubeReservedCgroup: Required value: "),
+        (
+            "enforceNodeAllocatable: [kube-reserved]|kubeReservedCgroup: /",
+            'kubeReservedCgroup: Invalid value: "/": must be a cgroup\'s path below the root',
+        ),
+        (
+            "enforceNodeAllocatable: [system-reserved]|systemReservedCgroup: /../a",
+            'systemReservedCgroup: Invalid value: "/../a": must be a cgroup\'s path below the root',
+        ),
         ("cgroupsPerQOS: false", "enforceNodeAllocatable: Forbidden: "),
         ("evictionHard: {memory: 5%}", "evictionHard[memory]: Unsupported value: "),
         ("evictionHard: {memory.available: '0'}", "evictionHard[memory.available]: Invalid value: "),

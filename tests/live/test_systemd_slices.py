@@ -61,8 +61,8 @@ def test_a_pods_limits_are_its_slices_and_outlive_a_reload(systemd: Systemd) -> 
     facts = NodeFacts(
         "n", cgroup_driver="systemd", cgroup_version=trees.version, pods_limit={"memory": GIB}, pod_pids_max=50
     )
-    control = systemd.run / "systemd" / "system.control"
-    cgroups = KernelPodCgroups(trees, facts, Slices(systemd.command("systemctl"), control))
+    control, units = (systemd.run / "systemd" / name for name in ("system.control", "system"))
+    cgroups = KernelPodCgroups(trees, facts, Slices(systemd.command("systemctl"), control, units))
 
     def told(*words: str) -> str:
         return subprocess.run(systemd.command("systemctl", *words), check=True, capture_output=True, text=True).stdout
@@ -84,7 +84,7 @@ def test_a_pods_limits_are_its_slices_and_outlive_a_reload(systemd: Systemd) -> 
     shown = dict(line.split("=", 1) for line in told("show", UNIT).splitlines())
     assert ("active", str(64 << 20), "50") == (shown["ActiveState"], shown["MemoryMax"], shown["TasksMax"])
     assert "340ms" == shown["CPUQuotaPerSecUSec"]  # whole percents of a second
-    assert "yes" == shown["IOAccounting"]
+    assert ("yes", "no") == (shown["IOAccounting"], shown["DefaultDependencies"])
 
     told("daemon-reload")
     assert wanted == said(FULL)

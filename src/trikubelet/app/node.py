@@ -240,7 +240,9 @@ def build_node(
         image_garbage=upkeep.image_garbage,
         eviction=upkeep.eviction,
         shutdown=upkeep.shutdown,
-        shared_cgroup=SharedCgroup(ports.cgroups, facts.cgroup_version, parts.events, parts.this_node),
+        shared_cgroup=SharedCgroup(
+            ports.cgroups, facts.cgroup_version, parts.events, parts.this_node, facts.reserved_cgroups
+        ),
         log_rotation=upkeep.log_rotation,
         figures=parts.figures,
         startups=startups,

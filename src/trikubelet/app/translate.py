@@ -15,6 +15,7 @@ from trikubelet.app.node import Rules
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.embedded_refusals import host_image
 from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.containers.reserved_cgroups import ReservedCgroup
 from trikubelet.core.eviction import EvictionRules
 from trikubelet.core.eviction.thresholds import parse_thresholds
 from trikubelet.core.image_garbage import ImageRules
@@ -22,7 +23,7 @@ from trikubelet.core.log_rotation import FLOOD_SECONDS, RotationRules
 from trikubelet.core.node_addresses import ANY_IPV6, AddressRules
 from trikubelet.core.node_shutdown import shutdown_groups
 from trikubelet.core.node_status import Identity, Reserved, allocatable, capacity, shared_limit
-from trikubelet.core.node_status.amounts import MEMORY
+from trikubelet.core.node_status.amounts import CPU, MEMORY
 from trikubelet.core.pull_rights import VerificationPolicy
 from trikubelet.core.restarts import BackoffLimits
 from trikubelet.core.user_namespaces import HOST_IDS, pool_of
@@ -35,7 +36,7 @@ from trikubelet.model.errors import StartFailed
 from trikubelet.model.runtime_config import DNSConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from trikubelet.app.settings import Settings
     from trikubelet.core.user_namespaces import IdPool, SubordinateIds
@@ -174,6 +175,7 @@ def facts_of(settings: Settings, reading: NodeReading, subordinate_ids: Subordin
         pod_pids_max=max(0, configuration.pod_pids_limit),
         memory=_memory_rules(settings, reading, amounts),
         pods_limit=shared_limit(amounts, reading.processes_max, _pods_reserve(configuration)),
+        reserved_cgroups=tuple(_reserved_cgroups(configuration)),
         user_ids=_user_ids(configuration, subordinate_ids),
         embedded=settings.runtime.endpoint == EMBEDDED,
         # The runtime inside the agent runs everything as the agent's own user then, too.
@@ -239,6 +241,21 @@ def _pods_reserve(configuration: KubeletConfiguration) -> Reserved:
     their requests, and the kernel must not kill first."""
     is_enforced = "pods" in configuration.enforce_node_allocatable
     return Reserved((configuration.system_reserved, configuration.kube_reserved)) if is_enforced else Reserved()
+
+
+def _reserved_cgroups(configuration: KubeletConfiguration) -> Iterator[ReservedCgroup]:
+    enforced = configuration.enforce_node_allocatable
+    for owner, path, amounts in (
+        ("System", configuration.system_reserved_cgroup, configuration.system_reserved),
+        ("Kube", configuration.kube_reserved_cgroup, configuration.kube_reserved),
+    ):
+        kind = f"{owner.lower()}-reserved"
+        only_compressible = f"{kind}-compressible" in enforced
+        if only_compressible or kind in enforced:
+            counted = {
+                name: quantity.milli(text) if name == CPU else quantity.whole(text) for name, text in amounts.items()
+            }
+            yield ReservedCgroup(owner, path, counted, only_compressible)
 
 
 def _text(path: Path) -> str:

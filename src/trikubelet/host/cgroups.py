@@ -32,6 +32,7 @@ from trikubelet.core.containers.cgroup_values import (
     pod_settings,
 )
 from trikubelet.core.containers.cgroups import SYSTEMD, cgroup_below, class_cgroup, parts, pod_cgroup, uid_of
+from trikubelet.core.containers.reserved_cgroups import reserved_settings
 from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED
 from trikubelet.host.cgroup_removal import Checkpoints, children, kill_all, remove_all
 from trikubelet.host.examination import is_by_systemd
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from trikubelet.core.containers import NodeFacts
     from trikubelet.core.containers.cgroup_values import Asked, Setting
     from trikubelet.core.containers.cgroups import CgroupName
+    from trikubelet.core.containers.reserved_cgroups import ReservedCgroup
     from trikubelet.model.k8s import Pod
     from trikubelet.ports import PodCgroups
 
@@ -140,6 +142,10 @@ class NoPodCgroups:
     async def allow_online_cpus(self) -> None:
         """Nothing of ours is limited to CPUs."""
 
+    async def limit_reserved(self, cgroup: ReservedCgroup) -> bool:
+        """False: nothing is reserved from pods that share the runtime's cgroup."""
+        return False
+
     def leftovers(self) -> frozenset[str]:
         """None of ours."""
         return frozenset()
@@ -182,7 +188,7 @@ class KernelPodCgroups:
             is_new = not (self._hierarchies.of["cpu"] / self._path(name)).exists()
             self._make(name)
             if is_new or quality == BEST_EFFORT:
-                self._set(name, self._class_settings(quality))
+                self._set(self._path(name), self._class_settings(quality))
 
     async def ensure(self, pod: Pod, *, beside: Pod | None = None) -> None:
         """Make the pod's cgroup and bring its values up to date, so that they suffice for it and for the pod
@@ -245,6 +251,29 @@ class KernelPodCgroups:
             raise CgroupFailed("FailedNodeAllocatableEnforcement", why) from error
         self._cpus = cpus
 
+    async def limit_reserved(self, cgroup: ReservedCgroup) -> bool:
+        """Limit a cgroup that the operator has made. Raises CgroupFailed."""
+        settings = reserved_settings(cgroup, self._facts)
+        path = Path(*cgroup.parts(self._facts.cgroup_driver))
+        try:
+            if not settings:
+                raise OSError("no resources of the kind to enforce are reserved")
+            for controller in dict.fromkeys(one.controller for one in settings):
+                self._require(controller, path)
+            if self._slices is not None:
+                await self._slices.change(path.name, settings)
+            await self._write_all(path, settings)
+        except (OSError, StillRunning) as error:
+            raise CgroupFailed("FailedNodeAllocatableEnforcement", str(error)) from error
+        return True
+
+    def _require(self, controller: str, path: Path) -> None:
+        tree = self._hierarchies.of.get(controller)
+        if tree is None:
+            raise OSError(f"the machine has no cgroup controller {controller}")
+        if not (tree / path).is_dir():
+            raise OSError(f"{tree / path}: there is no such cgroup (create it, or correct its name)")
+
     def leftovers(self) -> frozenset[str]:
         """UIDs of pods that have a cgroup in any tree."""
         return frozenset(uid for quality in CLASSES for uid in self._listed(quality, self._hierarchies.trees))
@@ -269,18 +298,20 @@ class KernelPodCgroups:
         if self._slices is not None:
             await self._slices.hold(self._path(name).name, settings)
         self._make(name)
-        for one in settings:
-            if self._lowers(name, one):
-                file = self._path(name) / one.file
-                await self._lowering.run(partial(self._set, name, [one]), str(file))
-            else:
-                self._set(name, [one])
+        await self._write_all(self._path(name), settings)
 
-    def _lowers(self, name: CgroupName, one: Setting) -> bool:
+    async def _write_all(self, path: Path, settings: Iterable[Setting]) -> None:
+        for one in settings:
+            if self._lowers(path, one):
+                await self._lowering.run(partial(self._set, path, [one]), str(path / one.file))
+            else:
+                self._set(path, [one])
+
+    def _lowers(self, path: Path, one: Setting) -> bool:
         """Whether the kernel may have to free memory for it. A value that it only rounded is not lower."""
         if one.file not in MEMORY_LIMITS or one.controller not in self._hierarchies.of or not one.value.isdigit():
             return False
-        now = (self._hierarchies.of[one.controller] / self._path(name) / one.file).read_text().strip()
+        now = (self._hierarchies.of[one.controller] / path / one.file).read_text().strip()
         return now == "max" or int(one.value) < int(now)
 
     async def _weigh(self) -> None:
@@ -338,10 +369,10 @@ class KernelPodCgroups:
                 directory /= part
                 directory.mkdir(mode=0o755, exist_ok=True)
 
-    def _set(self, name: CgroupName, settings: Iterable[Setting]) -> None:
+    def _set(self, path: Path, settings: Iterable[Setting]) -> None:
         for controller, file, value in settings:
             if controller in self._hierarchies.of:
-                _write(self._hierarchies.of[controller] / self._path(name) / file, value)
+                _write(self._hierarchies.of[controller] / path / file, value)
 
 
 def _limits_swap(hierarchies: Hierarchies) -> bool:

@@ -23,7 +23,7 @@ from trikubelet.core.containers.slices import ACCOUNTING, properties, version_of
 from trikubelet.kit.program import ProgramFailed, run_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from trikubelet.core.containers.cgroup_values import Setting
 
@@ -59,12 +59,14 @@ class Slices:
         """Start this slice if needed, with these settings in addition to those it was given before."""
         before = self._held.get(unit, {})
         wanted = before | ACCOUNTING | properties(settings, await self._ask_version())
-        news = [f"{name}={value}" for name, value in wanted.items() if before.get(name) != value]
-        if news:
-            await self._run("set-property", "--runtime", unit, *news)
+        await self._set_properties(unit, {name: value for name, value in wanted.items() if before.get(name) != value})
         if unit not in self._held:
             await self._run("start", unit)
         self._held[unit] = wanted
+
+    async def change(self, unit: str, settings: Iterable[Setting]) -> None:
+        """Change the settings of a slice that is not the agent's."""
+        await self._set_properties(unit, properties(settings, await self._ask_version()))
 
     async def loosen(self, unit: str) -> None:
         """Have this slice and those below it start without default dependencies. systemd applies drop-ins to slices by
@@ -93,6 +95,11 @@ class Slices:
     def _properties(self, unit: str) -> Path:
         """Where systemd keeps the properties of ``set-property``."""
         return self._control / f"{unit}.d"
+
+    async def _set_properties(self, unit: str, values: Mapping[str, str]) -> None:
+        if values:
+            words = [f"{name}={value}" for name, value in values.items()]
+            await self._run("set-property", "--runtime", unit, *words)
 
     async def _ask_version(self) -> int:
         """Return systemd's version, which is asked once."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from trikubelet.core.containers.env_file import EnvFile
+    from trikubelet.core.containers.reserved_cgroups import ReservedCgroup
     from trikubelet.model import k8s
     from trikubelet.model.credential_plugin import CredentialPlugin
     from trikubelet.model.csi import DriverInfo, VolumeStats
@@ -211,6 +212,11 @@ class PodCgroups(Protocol):
     async def allow_online_cpus(self) -> None:
         """Let all pods use the CPUs that came online since the last call. Idempotent; once ``limit_all`` returned True.
         Raises ``model.errors.CgroupFailed``."""
+        ...
+
+    async def limit_reserved(self, cgroup: ReservedCgroup) -> bool:
+        """Limit other programs to the resources reserved for them; False if pods have no cgroups of their own.
+        Idempotent. Raises ``model.errors.CgroupFailed``, also if the cgroup does not exist."""
         ...
 
     def leftovers(self) -> frozenset[str]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from trikubelet.core.containers.env_file import EnvFile
+    from trikubelet.core.containers.reserved_cgroups import ReservedCgroup
     from trikubelet.core.containers.volume_files import Files
     from trikubelet.model.csi import VolumeStats
     from trikubelet.model.k8s import Container, Pod, Volume
@@ -438,6 +439,11 @@ class MemoryPodCgroups:
     async def allow_online_cpus(self) -> None:
         """There are no CPUs."""
         await trio.lowlevel.checkpoint()
+
+    async def limit_reserved(self, cgroup: ReservedCgroup) -> bool:
+        """Every cgroup exists."""
+        await trio.lowlevel.checkpoint()
+        return True
 
     def leftovers(self) -> frozenset[str]:
         """Every pod that has one."""

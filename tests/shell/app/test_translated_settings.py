@@ -11,6 +11,7 @@ from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Settings, Surroundings, load_settings
 from trikubelet.app.translate import bounds_of, facts_of, identity_of, rules_of
 from trikubelet.core.containers.memory import unified
+from trikubelet.core.containers.reserved_cgroups import ReservedCgroup
 from trikubelet.core.containers.resources import container_resources
 from trikubelet.core.log_rotation import RotationRules
 from trikubelet.core.node_status import new_node
@@ -171,6 +172,40 @@ def test_pods_are_held_to_what_is_allocatable_only_where_that_is_enforced(
 
     assert expected == facts_of(settings, NodeReading("n", 1024 * MIB, 1), None).pods_limit["memory"]
     assert has_threshold is any(one.signal == "allocatableMemory.available" for one in thresholds)
+
+
+@pytest.mark.parametrize(
+    ("expected", "enforced"),
+    [
+        pytest.param((), ["pods"], id="pods alone"),
+        pytest.param(
+            (
+                ReservedCgroup("System", "/system.slice", {"cpu": 500, "memory": 64 * MIB}),
+                ReservedCgroup("Kube", "/kube.slice", {"cpu": 250, "pid": 1000}),
+            ),
+            ["pods", "system-reserved", "kube-reserved"],
+            id="all",
+        ),
+        pytest.param(
+            (ReservedCgroup("System", "/system.slice", {"cpu": 500, "memory": 64 * MIB}, only_compressible=True),),
+            ["pods", "system-reserved-compressible"],
+            id="the CPU time of the system",
+        ),
+    ],
+)
+def test_reserved_resources_are_enforced_on_the_cgroups_that_are_named(
+    tmp_path: Path, expected: tuple[ReservedCgroup, ...], enforced: list[str]
+) -> None:
+    settings = settings_of(
+        tmp_path,
+        enforceNodeAllocatable=enforced,
+        systemReserved={"cpu": "500m", "memory": "64Mi"},
+        systemReservedCgroup="/system.slice",
+        kubeReserved={"cpu": "250m", "pid": "1k"},
+        kubeReservedCgroup="/kube.slice",
+    )
+
+    assert expected == facts_of(settings, NodeReading("n", 1024 * MIB, 1), None).reserved_cgroups
 
 
 def test_containers_without_a_limit_are_throttled_by_the_memory_that_is_not_reserved(tmp_path: Path) -> None:

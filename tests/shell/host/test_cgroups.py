@@ -25,6 +25,7 @@ from shell.cgroupkit import pretend_kernel
 from shell.slicekit import SlowSlices, Systemctl
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.containers.reserved_cgroups import ReservedCgroup
 from trikubelet.host import cgroup_removal
 from trikubelet.host.cgroups import Hierarchies, KernelPodCgroups, NoPodCgroups, choose_cgroups, read_hierarchies
 from trikubelet.model import k8s
@@ -189,6 +190,46 @@ async def test_limits_of_all_pods_that_were_changed_by_hand_are_restored_at_the_
     assert await made(v2).limit_all()
 
     assert expected == {file: (all_pods / file).read_text() for file in expected}
+
+
+SYSTEM = ReservedCgroup("System", "/system.slice", {"cpu": 500, "memory": GIB})
+
+
+async def test_cgroup_with_reserved_resources_is_limited_and_never_made(v2: Hierarchies, tmp_path: Path) -> None:
+    cgroups = made(v2)
+    place = tmp_path / "unified/system.slice"
+    with pytest.raises(CgroupFailed, match=r"unified/system\.slice: there is no such cgroup \(create it"):
+        await cgroups.limit_reserved(SYSTEM)
+    assert not place.exists()
+
+    place.mkdir()
+    assert await cgroups.limit_reserved(SYSTEM)
+    assert (str(GIB), "20", "max") == tuple(
+        (place / file).read_text() for file in ("memory.max", "cpu.weight", "pids.max")
+    )
+    with pytest.raises(CgroupFailed, match="no resources of the kind to enforce are reserved"):
+        await cgroups.limit_reserved(replace(SYSTEM, amounts={}))
+
+
+async def test_reserved_cgroup_needs_every_controller_that_limits_it(v1: Hierarchies, tmp_path: Path) -> None:
+    cgroups = made(v1)
+    (tmp_path / "cpu/system.slice").mkdir()
+    with pytest.raises(CgroupFailed, match=r"memory/system\.slice: there is no such cgroup"):
+        await cgroups.limit_reserved(SYSTEM)
+    with pytest.raises(CgroupFailed, match="the machine has no cgroup controller pids"):
+        await cgroups.limit_reserved(replace(SYSTEM, amounts={"pid": 100}))
+    await cgroups.limit_reserved(replace(SYSTEM, only_compressible=True))
+    assert "512" == (tmp_path / "cpu/system.slice/cpu.shares").read_text()
+
+
+async def test_slice_with_reserved_resources_is_changed_and_not_started(v2: Hierarchies, tmp_path: Path) -> None:
+    systemctl = Systemctl(tmp_path)
+    cgroups = KernelPodCgroups(v2, NodeFacts("n", cgroup_version=2, cgroup_driver="systemd"), systemctl.slices)
+    (tmp_path / "unified/system.slice").mkdir()
+    await cgroups.limit_reserved(SYSTEM)
+
+    assert [f"set-property --runtime system.slice CPUWeight=20 MemoryMax={GIB}"] == systemctl.asked()
+    assert str(GIB) == (tmp_path / "unified/system.slice/memory.max").read_text()
 
 
 async def test_all_pods_may_use_the_cpus_that_come_online_and_values_set_by_hand_stay(

@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from trikubelet.core.containers.reserved_cgroups import ReservedCgroup
 from trikubelet.host.cgroups import NoPodCgroups
 from trikubelet.model.errors import CgroupFailed
 from trikubelet.model.objects import ObjectRef
@@ -38,9 +39,9 @@ class Refused(MemoryPodCgroups):
         return True
 
 
-def node(cgroups: PodCgroups, version: int = 2) -> tuple[SharedCgroup, EventRecorder]:
+def node(cgroups: PodCgroups, version: int = 2, *reserved: ReservedCgroup) -> tuple[SharedCgroup, EventRecorder]:
     events = EventRecorder(VirtualClock(), 10)
-    return SharedCgroup(cgroups, version, events, NODE), events
+    return SharedCgroup(cgroups, version, events, NODE, reserved), events
 
 
 def told(events: EventRecorder) -> list[tuple[str, str, int]]:
@@ -117,3 +118,37 @@ async def test_cpus_that_came_online_are_looked_for_each_minute(
     failed = "Pods cannot use all CPUs: no such CPU; trying again each minute"
     assert [failed] * 2 == [record.getMessage() for record in caplog.records]
     assert [] == told(events)
+
+
+class NotMadeYet(MemoryPodCgroups):
+    """A reserved cgroup that its operator makes after a while."""
+
+    def __init__(self, tries: int) -> None:
+        super().__init__()
+        self._tries = tries
+
+    async def limit_reserved(self, cgroup: ReservedCgroup) -> bool:
+        await trio.lowlevel.checkpoint()
+        self._tries -= cgroup.owner == "Kube"
+        if cgroup.owner == "Kube" and self._tries >= 0:
+            raise CgroupFailed("FailedNodeAllocatableEnforcement", "there is no such cgroup")
+        return True
+
+
+async def test_reserved_cgroups_are_limited_once_they_exist_and_reported_one_by_one(autojump_clock: MockClock) -> None:
+    system = ReservedCgroup("System", "/system.slice", {"cpu": 500})
+    kube = ReservedCgroup("Kube", "/kube.slice", {"cpu": 500}, only_compressible=True)
+    shared, events = node(NotMadeYet(2), 2, system, kube)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(shared.run)
+        nursery.start_soon(shared.report)
+        await trio.sleep(3 * RETRY_SECONDS)
+        nursery.cancel_scope.cancel()
+
+    missing = 'Failed to enforce Kube Reserved Compressible Cgroup Limits on "/kube.slice": there is no such cgroup'
+    done = ["across pods", "system reserved cgroup /system.slice", "kube reserved cgroup /kube.slice"]
+    messages = [(one.reason, one.message, one.count) for one in events.all()]
+    assert ("FailedNodeAllocatableEnforcement", missing, 2) in messages
+    assert sorted(done) == sorted(
+        end for reason, message, _ in messages for end in done if reason == "NodeAllocatableEnforced" and end in message
+    )

@@ -108,8 +108,11 @@ def _enforced(c: KubeletConfiguration) -> Problems:
         yield forbidden(path, "needs cgroupsPerQOS: true; write enforceNodeAllocatable: [] without it")
     for kind, cgroup in (("system-reserved", c.system_reserved_cgroup), ("kube-reserved", c.kube_reserved_cgroup)):
         field = "systemReservedCgroup" if kind == "system-reserved" else "kubeReservedCgroup"
-        if any(name in (kind, f"{kind}-compressible") for name in real) and not cgroup:
-            yield required(field, f"{path} names {kind}")
+        if any(name in (kind, f"{kind}-compressible") for name in real):
+            if not cgroup:
+                yield required(field, f"{path} names {kind}")
+            elif not cgroup.strip("/") or {".", ".."} & {*cgroup.split("/")}:
+                yield invalid(field, cgroup, "must be a cgroup's path below the root, without . and ..")
         if kind in real and f"{kind}-compressible" in real:
             yield forbidden(path, f"{kind} and {kind}-compressible exclude each other")
 

@@ -84,12 +84,12 @@ def class_settings(quality: str, facts: NodeFacts, online_cpus: str = "") -> tup
     """
     version = facts.cgroup_version
     if quality != GUARANTEED:
-        return (_cpu_share(shares(0), version),)
+        return (cpu_share(shares(0), version),)
     limit = facts.pods_limit
     found: tuple[Setting, ...] = (
-        _cpu_share(shares(limit.get("cpu", 0)), version),
-        _memory_limit(limit.get("memory", 0), version),
-        _processes(limit.get("pid", 0)),
+        cpu_share(shares(limit.get("cpu", 0)), version),
+        memory_limit(limit.get("memory", 0), version),
+        processes(limit.get("pid", 0)),
     )
     if version != 2:
         return found
@@ -111,7 +111,7 @@ def class_sums(pods: Collection[Asked], facts: NodeFacts) -> dict[str, tuple[Set
     protected for all pods together, too (cgroup-v2: "memory.low" counts no more than its parent's).
     """
     burstable = [one for one in pods if one.quality == BURSTABLE]
-    weighs = _cpu_share(shares(sum(one.milli_cpu for one in burstable)), facts.cgroup_version)
+    weighs = cpu_share(shares(sum(one.milli_cpu for one in burstable)), facts.cgroup_version)
     if not _reserves(facts):
         return {BURSTABLE: (weighs,)}
     low = sum(one.memory_bytes for one in burstable)
@@ -133,10 +133,10 @@ def settings(resources: LinuxResources, pids_max: int, version: int) -> tuple[Se
         cpu.append(Setting("cpu", "cpu.cfs_quota_us", str(quota or -1)))
     pages = "max" if version == 2 else "limit_in_bytes"
     return (
-        _cpu_share(resources.cpu_shares, version),
+        cpu_share(resources.cpu_shares, version),
         *cpu,
-        _memory_limit(resources.memory_limit_bytes, version),
-        _processes(pids_max),
+        memory_limit(resources.memory_limit_bytes, version),
+        processes(pids_max),
         *(
             Setting("hugetlb", f"hugetlb.{size}.{kind}{pages}", str(n))
             for size, n in resources.hugepage_limits.items()
@@ -176,17 +176,20 @@ def _reservations(min_bytes: int, low_bytes: int) -> tuple[Setting, ...]:
     )
 
 
-def _cpu_share(cpu_shares: int, version: int) -> Setting:
+def cpu_share(cpu_shares: int, version: int) -> Setting:
+    """Return the setting of a share of CPU time."""
     if version == 2:
         return Setting("cpu", "cpu.weight", str(weight(cpu_shares)))
     return Setting("cpu", "cpu.shares", str(cpu_shares))
 
 
-def _processes(processes_max: int) -> Setting:
+def processes(processes_max: int) -> Setting:
+    """Return the setting of a limit of processes; 0 for none."""
     return Setting("pids", "pids.max", str(processes_max or "max"))
 
 
-def _memory_limit(limit_bytes: int, version: int) -> Setting:
+def memory_limit(limit_bytes: int, version: int) -> Setting:
+    """Return the setting of a limit of memory; 0 for none."""
     if version == 2:
         return Setting("memory", "memory.max", str(limit_bytes or "max"))
     return Setting("memory", "memory.limit_in_bytes", str(limit_bytes or -1))

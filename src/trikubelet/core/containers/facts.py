@@ -18,6 +18,8 @@ from trikubelet.model.runtime_config import DNSConfig
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from trikubelet.core.containers.reserved_cgroups import ReservedCgroup
+
 
 class NodeFacts(Frozen):
     """One node. ``host_ips``, which may change, has the primary address first and is empty while the node has none;
@@ -25,7 +27,7 @@ class NodeFacts(Frozen):
     millicores under ``cpu``). ``cgroups_managed``: the agent names pods' cgroups, else the runtime's defaults hold;
     ``cgroup_version`` is 1, 2 or 0 for unknown. ``pods_limit``: the limit of all pods together, in the same names and
     units, with processes under ``pid``; ``pod_pids_max``: processes in one pod, 0 for no limit; ``memory``: the rules
-    for memory besides limits.
+    for memory besides limits; ``reserved_cgroups``: those of other programs to limit.
     ``apparmor``: the kernel enforces it. ``strict_groups``: the runtime can limit a process's groups to the pod's.
     ``throttle_paths``: the directories that show each CPU's thermal throttling, which would leak the load of other
     pods.
@@ -59,6 +61,7 @@ class NodeFacts(Frozen):
     cgroup_version: int = 0
     pods_limit: Mapping[str, int] = field(default_factory=dict)
     pod_pids_max: int = 0
+    reserved_cgroups: tuple[ReservedCgroup, ...] = ()
     memory: MemoryRules = field(default_factory=MemoryRules)
     huge_page_sizes: tuple[int, ...] = ()
     recursive_read_only: bool = False

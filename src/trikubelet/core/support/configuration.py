@@ -46,6 +46,10 @@ _WORKS: Final = (
         ("enforceNodeAllocatable",),
     ),
     Works(
+        f"{_TRANSLATED}reserved_resources_are_enforced_on_the_cgroups_that_are_named",
+        ("systemReservedCgroup", "kubeReservedCgroup"),
+    ),
+    Works(
         f"{_TRANSLATED}a_limit_of_processors_is_a_quota_unless_the_configuration_wants_none",
         ("cpuCFSQuota",),
     ),
@@ -317,7 +321,7 @@ _IDLE: Final = {
     "processors and memory are not managed yet": (
         *("cpuManagerPolicy", "cpuManagerPolicyOptions", "cpuManagerReconcilePeriod", "memoryManagerPolicy"),
         *("topologyManagerPolicy", "topologyManagerScope", "topologyManagerPolicyOptions", "reservedSystemCPUs"),
-        *("reservedMemory", "qosReserved", "systemReservedCgroup", "kubeReservedCgroup"),
+        *("reservedMemory", "qosReserved"),
     ),
     "not served yet": (*("enableContentionProfiling", "showHiddenMetricsForVersion"),),
     "the API server is asked in JSON, and by each purpose at its own pace": (
