@@ -129,7 +129,7 @@ def test_cgroups_can_limit(
     ("expected", "swap", "refused"),
     [
         ((GOOD, "none"), 0, True),
-        ((WARNING, "512 MiB are on, and failSwapOn is true"), GIB // 2, True),
+        ((ERROR, "512 MiB are on, and failSwapOn is true"), GIB // 2, True),
         ((GOOD, "512 MiB are on, for pods: LimitedSwap"), GIB // 2, False),
     ],
 )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import trio
 
 from trikubelet.app.endpoint import EMBEDDED, INSIDE
+from trikubelet.app.kernel import refuses_swap
 from trikubelet.app.runtime_questions import asked, listed_pods, unknown_of
 from trikubelet.app.settings import KUBECTL_ADDRESS
 from trikubelet.core import compiled, doctor
@@ -198,9 +199,8 @@ def _memory(settings: Settings) -> Iterator[Finding]:
 
 
 def _swap(settings: Settings) -> Iterator[Finding]:
-    rules = settings.configuration
-    behaviour = rules.memory_swap.swap_behavior
-    return doctor.judge_swap(read_node().swap_bytes, refused=rules.fail_swap_on, behaviour=behaviour)
+    behaviour = settings.configuration.memory_swap.swap_behavior
+    return doctor.judge_swap(read_node().swap_bytes, refused=refuses_swap(settings), behaviour=behaviour)
 
 
 def _sysctls(settings: Settings) -> Iterator[Finding]:

@@ -91,12 +91,13 @@ def judge_memory(tmpfs: str, problem: str, remedy: str) -> Finding:
 
 
 def judge_swap(swap_bytes: int, *, refused: bool, behaviour: str) -> Iterator[Finding]:
-    """Judge the swap. ``refused``: failSwapOn is set; ``behaviour``: memorySwap.swapBehavior."""
+    """Judge the swap. ``refused``: the agent does not start with it, because failSwapOn is configured; ``behaviour``:
+    memorySwap.swapBehavior."""
     if not swap_bytes:
         yield good(SWAP, "none")
     elif refused:
         found = f"{swap_bytes // 1024**2} MiB are on, and failSwapOn is true"
-        yield warning(SWAP, found, "swapoff -a and take it out of /etc/fstab, or set failSwapOn: false")
+        yield error(SWAP, found, "swapoff -a and take it out of /etc/fstab, or set failSwapOn: false")
     else:
         yield good(SWAP, f"{swap_bytes // 1024**2} MiB are on, for pods: {behaviour or 'NoSwap'}")
 

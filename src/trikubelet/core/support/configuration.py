@@ -46,6 +46,12 @@ _WORKS: Final = (
         ("enforceNodeAllocatable",),
     ),
     Works(
+        "tests/shell/host/test_kernel_defaults.py"
+        "::test_machine_with_swap_or_old_cgroups_is_refused_where_that_is_configured",
+        ("failCgroupV1", "failSwapOn"),
+        "where they are configured: their default refuses nothing",
+    ),
+    Works(
         f"{_TRANSLATED}reserved_resources_are_enforced_on_the_cgroups_that_are_named",
         ("systemReservedCgroup", "kubeReservedCgroup"),
     ),
@@ -329,7 +335,6 @@ _IDLE: Final = {
     ),
     "programs that mount volumes (flexVolume) are not supported": ("volumePluginDir",),
     "the agent's own process is left as it was started": ("oomScoreAdj",),
-    "the agent works with swap and on version 1 of cgroups": ("failCgroupV1", "failSwapOn"),
     "the runtime's own affair": ("podCIDR", "hairpinMode"),
     "iptables are left to others": ("makeIPTablesUtilChains", "iptablesMasqueradeBit", "iptablesDropBit"),
     "the agent does not run once": ("runOnce",),
