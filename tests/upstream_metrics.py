@@ -186,7 +186,7 @@ ABSENT = {
         "kubelet_memory_manager_pinning_errors_total kubelet_topology_manager_admission_duration_ms "
         "kubelet_topology_manager_admission_errors_total"
     ),
-    "memory is not reserved for pods by their requests (MemoryQoS) yet": (
+    "the cgroup of all pods has these sums in its files memory.min and memory.low": (
         "kubelet_memory_qos_node_memory_low_bytes kubelet_memory_qos_node_memory_min_bytes"
     ),
     "there is no gRPC API that pods are watched by": (
