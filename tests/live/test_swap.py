@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from live.kit.cluster_agent import PODS
+from live.kit.daemon import await_that
 from live.kit.manifests import pod, shell
 from live.kit.swap import SwappedNode
 from live.kit.watched import is_ready
@@ -172,6 +173,8 @@ def test_no_container_is_started_again_when_a_node_changes_kubelets_and_goes_bac
             pod("begun-here-resizable", stay(resources=AMOUNTS, resizePolicy=resized_by_restart)),
         )
         before, started = settle(ours, names), node.started()
+        begun = {before[name]["metadata"]["uid"] for name in ("begun-here", "begun-here-resizable")}
+        await_that(lambda: begun <= node.recorded(), 60, ours.story)  # docs/changing-kubelets.md: the last second
         node.change(ours, upstream, killed=killed)
         unchanged(upstream, names, before, started)
 

@@ -86,12 +86,6 @@ class Containerd(Daemon):
         rows = (line.split() for line in self.ctr("tasks", "list").splitlines()[1:])
         return {row[0]: int(row[1]) for row in rows if row[2] == "RUNNING"}
 
-    def created_not_started(self) -> list[str]:
-        """Containers with a task whose program does not run yet. Of a start that was given up at the wrong moment the
-        task stays, which the CRI neither starts nor stops nor removes ("failed to get task pid: context canceled")."""
-        rows = (line.split() for line in self.ctr("tasks", "list").splitlines()[1:])
-        return [row[0] for row in rows if row[2] == "CREATED"]
-
     def events(self) -> EventLog:
         """A log of containerd's own events from when it is entered; see `EventLog`. One restart ends it."""
         listen = [str(self._programs.ctr), "-a", str(self._layout.socket), "-n", "k8s.io", "events"]
@@ -113,8 +107,11 @@ class Containerd(Daemon):
         return [str(self._programs.containerd), "--config", str(self._layout.config)], {**os.environ, "PATH": path}
 
     def _kill_tasks(self) -> None:
+        """Kill all tasks. A task that never started, and one that containerd wrongly takes for running, can only be
+        deleted beneath the CRI, which neither stops nor removes them ("failed to get task pid: context canceled",
+        "cannot delete running task")."""
         super()._kill_tasks()
-        for id_ in self.created_not_started():
+        for id_ in self.ctr("tasks", "list", "--quiet").split():
             with suppress(RuntimeError):  # it has gone meanwhile
                 self.ctr("tasks", "delete", "--force", id_)
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from trikubelet.core.resize.checkpoint import read
 from trikubelet.cri.v1 import api_pb2 as api
+from trikubelet.model.pod_notes import NodeNote
 
 from .cluster_agent import ClusterAgent
 from .cri import Cri
@@ -54,6 +56,10 @@ class SwappedNode:
             before.kill()  # also gives back what upstream's changed of the machine
         after.start()
         after.wait_ready()
+
+    def recorded(self) -> set[str]:
+        """The UIDs of the pods whose resources are in upstream's file, which ours writes once a second."""
+        return set(read(self.ours.root.joinpath(NodeNote.ACTUATED.value).read_bytes()).pods)
 
     def started(self) -> dict[str, tuple[int, int]]:
         """When each container was started, and its attempt, by pod and container; the newest of each counts."""
