@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +18,6 @@ from live.kit.manifests import pod, shell, state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from live.kit.containerd import Containerd
 
@@ -32,7 +33,9 @@ def plugin(agent: Agent, *ids: str) -> Iterator[Path]:
     directory = agent.directory / "plugin"
     sockets = agent.root / "device-plugins"
     command = [sys.executable, "-m", "live.kit.device_plugin", RESOURCE, str(directory), str(sockets), *ids]
-    with subprocess.Popen(agent.containerd.inside(command), stdin=subprocess.PIPE) as process:
+    paths = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
+    own = os.environ | {"PYTHONPATH": paths}
+    with subprocess.Popen(agent.containerd.inside(command), stdin=subprocess.PIPE, env=own) as process:
         try:
             yield directory
         finally:
