@@ -173,7 +173,7 @@ def test_no_container_is_started_again_when_a_node_changes_kubelets_and_goes_bac
             pod("begun-here-resizable", stay(resources=AMOUNTS, resizePolicy=resized_by_restart)),
         )
         before, started = settle(ours, names), node.started()
-        begun = {before[name]["metadata"]["uid"] for name in ("begun-here", "begun-here-resizable")}
+        begun = {(before[name]["metadata"]["uid"], "c") for name in ("begun-here", "begun-here-resizable")}
         await_that(lambda: begun <= node.recorded(), 60, ours.story)  # docs/changing-kubelets.md: the last second
         node.change(ours, upstream, killed=killed)
         unchanged(upstream, names, before, started)

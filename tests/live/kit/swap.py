@@ -57,9 +57,11 @@ class SwappedNode:
         after.start()
         after.wait_ready()
 
-    def recorded(self) -> set[str]:
-        """The UIDs of the pods whose resources are in upstream's file, which ours writes once a second."""
-        return set(read(self.ours.root.joinpath(NodeNote.ACTUATED.value).read_bytes()).pods)
+    def recorded(self) -> set[tuple[str, str]]:
+        """The containers, by UID and name, in upstream's file of what they were made with. Ours writes it once a
+        second."""
+        pods = read(self.ours.root.joinpath(NodeNote.ACTUATED.value).read_bytes()).pods
+        return {(uid, name) for uid, one in pods.items() for name in one.container_resources or ()}
 
     def started(self) -> dict[str, tuple[int, int]]:
         """When each container was started, and its attempt, by pod and container; the newest of each counts."""
