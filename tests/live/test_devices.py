@@ -34,12 +34,18 @@ def plugin(agent: Agent, *ids: str) -> Iterator[Path]:
     sockets = agent.root / "device-plugins"
     command = [sys.executable, "-m", "live.kit.device_plugin", RESOURCE, str(directory), str(sockets), *ids]
     paths = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
-    own = os.environ | {"PYTHONPATH": paths}
-    with subprocess.Popen(agent.containerd.inside(command), stdin=subprocess.PIPE, env=own) as process:
-        try:
-            yield directory
-        finally:
-            process.communicate(timeout=60)
+    with (agent.directory / "plugin.log").open("ab") as log:
+        process = subprocess.Popen(
+            agent.containerd.inside(command),
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=os.environ | {"PYTHONPATH": paths},
+        )
+    try:
+        yield directory
+    finally:
+        process.communicate(timeout=60)
 
 
 def needing(name: str, script: str, count: int = 1) -> dict[str, Any]:

@@ -11,6 +11,7 @@ DIRECTORY/unhealthy are unhealthy. It ends when its standard input does.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import threading
 import time
@@ -117,11 +118,12 @@ def register(kubelet: Path, endpoint: str, resource: str) -> None:
 
 def stay_registered(plugin: Plugin, sockets: Path, resource: str) -> None:
     """Serve, and register with each agent that comes, for ever."""
-    name, kubelet, known = f"{resource.replace('/', '-')}.sock", sockets / "kubelet.sock", 0
+    name, kubelet, known = f"{resource.replace('/', '-')}.sock", sockets / "kubelet.sock", (0, 0)
     server: grpc.Server | None = None
     while True:
         try:
-            there = kubelet.stat().st_ino
+            status = kubelet.stat()
+            there = (status.st_ino, status.st_ctime_ns)  # the number of a removed file is soon another's
             if there != known:
                 if server is not None:
                     server.stop(0)
@@ -144,6 +146,7 @@ def main() -> None:
     plugin = Plugin(asked.directory, asked.ids)
     threading.Thread(target=stay_registered, args=(plugin, asked.sockets, asked.resource), daemon=True).start()
     sys.stdin.read()
+    os._exit(0)  # the streams of lists have threads that would be waited for
 
 
 if __name__ == "__main__":
