@@ -13,6 +13,7 @@ a later run of the agent does not know.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
+    from trikubelet.core.devices.checkpoint import Checkpoint
     from trikubelet.core.devices.decision import Answer, Decision
     from trikubelet.core.devices.needs import Need
     from trikubelet.devices.plugins import Connected, DevicePlugins
@@ -46,6 +48,8 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 FILE: Final = "kubelet_internal_checkpoint"
+COPY: Final = f"{FILE}.copy"
+"""A copy, for a file that is damaged. A file that was removed was removed on purpose, so its copy does not count."""
 FILE_BYTES_MAX: Final = 64 * 2**20
 CALL_SECONDS_MAX: Final = 120.0
 """For a plugin's advice and for its allocation. Upstream waits without end, and its admission of all pods with it."""
@@ -70,25 +74,37 @@ class DeviceHoldings:
         self._writing = trio.Lock()
 
     async def load(self) -> None:
-        """Read the file of an earlier run. A damaged file is reported and kept beside the new one. Answers from before
-        the machine booted do not count: their paths may name other hardware now. Raises OSError."""
+        """Read the file of an earlier run. A damaged one is reported and kept beside the new one; then its copy counts.
+        Answers from before the machine booted do not count: their paths may name other hardware now."""
         try:
-            content, written_ns = await self._on_disk(partial(_read, self._path))
+            found, written_ns = await self._read(self._path)
+            self._written = found.holdings
         except FileNotFoundError:
             return
-        self.had_file = True
-        try:
-            found = checkpoint.read(content)
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             aside = self._path.with_name(f"{FILE}.damaged")
-            log.warning("Cannot read %s, the devices of running pods are unknown: %s (kept as %s)", FILE, error, aside)
-            await self._on_disk(partial(self._path.replace, aside))
-            return
-        self._written = found.holdings
-        is_earlier_boot = written_ns < self._booted_ns
-        self._held = without_answers(found.holdings) if is_earlier_boot else found.holdings
+            log.warning("Cannot read %s, its copy is read: %s (kept as %s)", FILE, error, aside)
+            with suppress(OSError):
+                await self._on_disk(partial(self._path.replace, aside))
+            found, written_ns = await self._read_copy()
+        self.had_file = True
+        self._held = found.holdings if written_ns >= self._booted_ns else without_answers(found.holdings)
         self._recorded = found.resources
         self._plugins.restore(found.resources)
+
+    async def _read_copy(self) -> tuple[Checkpoint, int]:
+        copy = self._path.with_name(COPY)
+        try:
+            return await self._read(copy)
+        except (OSError, ValueError) as error:
+            log.warning("Cannot read %s either, the devices of running pods are unknown: %s", copy, error)
+            return checkpoint.Checkpoint({}, frozenset()), 0
+
+    async def _read(self, path: Path) -> tuple[Checkpoint, int]:
+        """Return the content of a file, and when it was written, in nanoseconds since the epoch. Raises OSError and
+        ValueError."""
+        content, written_ns = await self._on_disk(partial(_content, path))
+        return checkpoint.read(content), written_ns
 
     def of(self, pod: Pod, container: str) -> dict[str, Held]:
         """Return what the container holds, by resource."""
@@ -216,7 +232,7 @@ class DeviceHoldings:
             if held is self._written and inventory.keys() == self._recorded:
                 return
             content = checkpoint.written(held, inventory)
-            await self._on_disk(partial(write_privately, self._path, content))
+            await self._on_disk(partial(_write, self._path, content))
             self._written, self._recorded = held, frozenset(inventory)
 
     async def _on_disk(self, work: Callable[[], Result]) -> Result:
@@ -226,6 +242,12 @@ class DeviceHoldings:
         return f"<DeviceHoldings of {len(self._held)} holders>"
 
 
-def _read(path: Path) -> tuple[bytes, int]:
+def _content(path: Path) -> tuple[bytes, int]:
     """Return the content of the file, and when it was written. In a thread. Raises OSError."""
     return read_plain(path, FILE_BYTES_MAX), path.stat().st_mtime_ns
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write the file and its copy. In a thread. Raises OSError."""
+    write_privately(path, content)
+    write_privately(path.with_name(COPY), content)

@@ -79,10 +79,7 @@ class PluginDevices:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Take plugins until cancelled. Started: the record of earlier runs was read, and plugins can register."""
-        try:
-            await self._holdings.load()
-        except OSError as error:
-            log.warning("Cannot read the devices of pods of an earlier run, containers get others: %s", error)
+        await self._holdings.load()
         async with trio.open_nursery() as nursery:
             await nursery.start(self._plugins.run)
             nursery.start_soon(self._record_resources)

@@ -160,6 +160,28 @@ async def test_devices_that_cannot_be_recorded_are_reported_and_recorded_later(
     assert 1 == len(read((place / FILE).read_bytes()).holdings)
 
 
+@pytest.mark.parametrize("damage", [b"", b'{"Data":{},"Checksum":1}', b"\x00" * 100])
+async def test_damaged_file_costs_no_pod_its_devices(autojump_clock: MockClock, place: Path, damage: bytes) -> None:
+    one, plugin = wanting(1), TestPlugin("a", "b")
+    async with life(place, plugin) as holdings:
+        await holdings.ensure(one)
+        before = holdings.of(one, "c")
+    (place / FILE).write_bytes(damage)
+    async with life(place) as holdings:
+        assert before == holdings.of(one, "c")
+        await holdings.record()
+    async with life(place) as holdings:
+        assert before == holdings.of(one, "c")
+
+
+async def test_removed_file_is_forgotten_with_its_copy(autojump_clock: MockClock, place: Path) -> None:
+    async with life(place, TestPlugin("a")) as holdings:
+        await holdings.ensure(wanting(1))
+    (place / FILE).unlink()
+    async with life(place) as holdings:
+        assert frozenset() == holdings.holders()
+
+
 async def test_damaged_file_is_kept_aside_and_reported(
     autojump_clock: MockClock, place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -173,6 +173,28 @@ async def test_end_of_a_replaced_plugin_does_not_concern_the_new_one(autojump_cl
         assert (2, 1) == numbers(plugins)
 
 
+async def test_agent_that_stops_while_a_plugin_registers_ends_cleanly(autojump_clock: MockClock, place: Path) -> None:
+    plugin, answers = TestPlugin("a"), []
+    plugin.answering = trio.Event()
+
+    async def register_late() -> None:
+        answers.append(await register(place, "gpu", GPU))
+
+    async with plugin.serving(place, "gpu"), trio.open_nursery() as outer:
+        async with agent(place):
+            outer.start_soon(register_late)
+            await trio.sleep(1)
+            outer.start_soon(answer_after, plugin, 0.5)
+        await trio.sleep(30)
+        outer.cancel_scope.cancel()
+    assert len(answers) <= 1
+
+
+async def answer_after(plugin: TestPlugin, seconds: float) -> None:
+    await trio.sleep(seconds)
+    plugin.answering.set()
+
+
 async def test_start_removes_old_sockets_of_plugins_and_keeps_files(autojump_clock: MockClock, place: Path) -> None:
     with socket.socket(socket.AF_UNIX) as old:
         old.bind(str(place / "old.sock"))
