@@ -57,6 +57,11 @@ def lines(agent: Agent, name: str) -> list[str]:
     return agent.command("logs", f"{name}-live").stdout.splitlines()
 
 
+def node(agent: Agent) -> str:
+    """The description of the node, with single spaces."""
+    return " ".join(agent.command("describe", "node").stdout.split())
+
+
 def calls(directory: Path) -> list[str]:
     noted = directory / "calls"
     return noted.read_text().splitlines() if noted.exists() else []
@@ -96,6 +101,7 @@ def test_container_has_its_devices_and_keeps_them_over_restarts(containerd2: Con
             agent.start()
             before = state(agent.wait_phase("web", "Running"), "c")["containerID"]
             assert state(found, "c")["containerID"] == before
+            await_that(lambda: f"{RESOURCE}: 2" in node(agent), 60, agent.story)  # the plugin has registered again
             agent.put(needing("both", "sleep 1000", 2))
             told = agent.wait_phase("both", "Failed")["status"]
             assert "UnexpectedAdmissionError" == told["reason"]

@@ -127,8 +127,8 @@ class CarryOut:
             at = min([wait.at, *(error.at if isinstance(error, RetryAt) else again for error in errors)])
             raise RetryAt(wait.reason, wait.message, at, wait.container)
 
-    def note_wait(self, pod: Pod, wait: RetryAt | None) -> None:
-        """Record that all containers of the pod wait for a device plugin, or no longer do."""
+    def note_wait(self, pod: Pod, wait: PodSyncError | None) -> None:
+        """Record that all containers of the pod wait for devices, or no longer do."""
         self._starter.note_wait(pod, wait)
 
     def forget(self, uid: str) -> None:

@@ -132,15 +132,20 @@ class PodSyncer:
             await self._preparation.allocate(pod)
         except DevicesRefused as refusal:
             self._publisher.refuse(pod, refusal)
-            if is_static(pod):
-                raise  # no controller makes another one
-            return False
+            if not is_static(pod):
+                return False
+            self._note_wait(pod, observed, refusal)  # no controller makes another one
+            raise
         except RetryAt as wait:
-            self._carry_out.note_wait(pod, wait)
-            self._publisher.publish(pod, observed, is_ending=False)
+            self._note_wait(pod, observed, wait)
             raise
         self._carry_out.note_wait(pod, None)
         return True
+
+    def _note_wait(self, pod: k8s.Pod, observed: PodObservation, why: PodSyncError) -> None:
+        """Show why the pod's containers wait for devices."""
+        self._carry_out.note_wait(pod, why)
+        self._publisher.publish(pod, observed, is_ending=False)
 
     async def terminate(self, pod: k8s.Pod, state: Terminating, before: PodObservation) -> Outcome:
         """Stop every container and sandbox within the grace. DONE: none runs any more.

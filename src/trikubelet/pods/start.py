@@ -16,6 +16,7 @@ import msgspec
 import trio
 
 from trikubelet.core.actions import Kill, KillReason
+from trikubelet.core.admission import UNEXPECTED
 from trikubelet.core.devices.decision import AWAITS_PLUGIN
 from trikubelet.core.names import all_containers, container_kind, object_ref
 from trikubelet.core.restarts import CRASH_LOOP_BACK_OFF, RUN_CONTAINER_ERROR
@@ -115,14 +116,14 @@ class ContainerStarter:
         if ends := _ends(observed, cause):
             self._backoffs.let_go(pod, container, ends[0].finished_at)
 
-    def note_wait(self, pod: Pod, wait: RetryAt | None) -> None:
-        """Record that all containers of the pod, of which nothing was made, wait for a device plugin, or no longer do.
-        Other reasons stay."""
+    def note_wait(self, pod: Pod, wait: PodSyncError | None) -> None:
+        """Record that all containers of the pod, of which nothing was made, wait for devices, or no longer do. Other
+        reasons stay."""
         uid = pod.metadata.uid
         for container in all_containers(pod):
             if wait is not None:
                 self._reasons.note(uid, container.name, wait.reason, wait.message)
-            elif self._reasons.of(uid).get(container.name, NOT_THERE)[0] == AWAITS_PLUGIN:
+            elif self._reasons.of(uid).get(container.name, NOT_THERE)[0] in (AWAITS_PLUGIN, UNEXPECTED):
                 self._reasons.note_gone(uid, container.name)
 
     def forget(self, uid: str) -> None:

@@ -167,7 +167,11 @@ async def test_failed_allocation_rejects_an_api_pod_and_a_static_pod_tries_again
         why = "rpc error: code = Internal desc = no containers return in allocation response"
         assert f"Pod was rejected: Allocate failed due to {why}, which is unexpected" == shown(node, one).message
         assert "UnexpectedAdmissionError" == shown(node, one).reason
-        await until(lambda: "UnexpectedAdmissionError" in reasons(node, static))
+        await until(lambda: waiting(node, static) is not None)
+        assert ("UnexpectedAdmissionError", f"Allocate failed due to {why}, which is unexpected") == waiting(
+            node, static
+        )
+        assert "UnexpectedAdmissionError" in reasons(node, static)
         plugin.refuses = False
         await until(lambda: "Running" == shown(node, static).phase)
         assert "Failed" == shown(node, one).phase
