@@ -7,10 +7,9 @@ and kubeadm pass it, and named in the warning at start.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
-
-from trikubelet.model.frozen import Frozen
 
 
 class Form(Enum):
@@ -46,7 +45,8 @@ class Group(Enum):
     IGNORED = "accepted for compatibility, without effect"
 
 
-class Flag(Frozen):
+@dataclass(frozen=True, slots=True)  # no struct: the single file shows help without anything compiled
+class Flag:
     """One flag. ``field`` is the field of KubeletConfiguration it sets, empty for what only flags can set."""
 
     name: str
