@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.core.containers.slices import ACCOUNTING, properties, version_of
+from trikubelet.kit.plain_file import put_plain
 from trikubelet.kit.program import ProgramFailed, run_program
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Slices:
         for name in (unit, f"{stem}-.slice"):
             place = self._units / f"{name}.d"
             place.mkdir(mode=0o755, parents=True, exist_ok=True)
-            (place / DROP_IN).write_text(DROP_IN_TEXT)
+            put_plain(place / DROP_IN, DROP_IN_TEXT.encode())
 
     def is_known(self, unit: str) -> bool:
         """Whether this slice was started and not yet stopped, by this agent or, since the last boot, by another."""
