@@ -1,13 +1,13 @@
-"""The ports: what the agent's own packages ask of each other and of the world, as Protocols.
+"""The ports: Protocols by which the agent's packages use each other and the world.
 
-The packages of layer 5 (pods, pleg, images, volumes, status, …) do not import one another; they meet here and are
-joined in ``app/node.py``. Adapters (``cri``, ``kube``, ``host``) implement the lower half against the real world,
-``testing`` implements it in memory, and one contract suite per port holds both to the same behaviour.
+The packages of layer 5 (pods, pleg, images, volumes, status, …) do not import one another. They know these Protocols,
+and ``app/node.py`` connects them. Adapters (``cri``, ``kube``, ``host``) implement the lower half against the real
+world, ``testing`` implements it in memory, and one contract suite per port holds both to the same behaviour.
 
-``request_outcomes`` is no Protocol: it is what all callers of an API server, of whatever layer, make of an error.
+``request_outcomes`` is not a Protocol: it classifies errors of the API server for callers in every layer.
 
-No method takes a timeout: the caller holds the cancel scope. Every method that talks to a runtime raises the errors
-of ``model.runtime_errors``; every one that talks to an API server those of ``model.api_errors``.
+No method takes a timeout: the caller holds the cancel scope. Methods that call a runtime raise the errors of
+``model.runtime_errors``; those that call an API server raise the errors of ``model.api_errors``.
 """
 
 from trikubelet.ports.cluster import Api, ApiPods, CertificateStore, Claims, PodObjects

@@ -1,4 +1,4 @@
-"""What is asked of a cluster (``kube``): its API server, and what is known of its objects while pods need them."""
+"""Ports of a cluster (``kube``): its API server, and the cached objects that pods need."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Api(Protocol):
-    """An API server, asked for one purpose over connections of its own, so that no other purpose delays it. A body is
-    whatever msgspec encodes as the object's JSON: a record of ``model.k8s`` or a mapping."""
+    """An API server, for one purpose with connections of its own, so that no other purpose delays it. A body is
+    anything that msgspec encodes as the object's JSON: a record of ``model.k8s`` or a mapping."""
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Item:
-        """One object. Raises ObjectMissing; but a node that asks for a pod that is gone gets Forbidden, because only
-        its own pods are shown to it and this is none any more."""
+        """Return one object. Raises ObjectMissing. For a deleted pod a node gets Forbidden instead, because a node may
+        only read its own pods, and a deleted pod is not one of them."""
         ...
 
     async def list(
@@ -33,28 +33,27 @@ class Api(Protocol):
         continue_token: str = "",
         resource_version: str = "",
     ) -> Page:
-        """Objects as they are now; at least as new as ``resource_version`` where that is given ("0": any age). With a
-        limit the page may name a token for the rest, which says itself of which version. Raises Expired for a token
-        that is too old."""
+        """Return the current objects, at least as new as ``resource_version`` if given ("0": any age). With a limit the
+        page may have a token for the rest, which contains the version. Raises Expired for a token that is too old."""
         ...
 
     def watch(
         self, resource: Resource, selection: Selection, *, resource_version: str, initial: bool = False
     ) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
-        """What changes after ``resource_version``, with bookmarks. With ``initial`` the objects that are there come
-        first, as ADDED, ended by a bookmark that says so. Raises Expired on entry or at any item; the iteration ends
-        when the server ends the watch in order."""
+        """Yield the changes after ``resource_version``, with bookmarks. With ``initial`` the existing objects come
+        first, as ADDED, ended by a bookmark that is marked so. Raises Expired on entry or at any item; the iteration
+        ends when the server ends the watch normally."""
         ...
 
     async def create(self, resource: Resource, body: object, namespace: str = "", *, under: str = "") -> Item:
-        """Create an object; the server's version of it. ``under`` is "name/subresource" of another object, as for
-        tokens. Raises ObjectExists, Invalid, Forbidden."""
+        """Create an object and return the server's version of it. ``under``: "name/subresource" of another object, as
+        for tokens. Raises ObjectExists, Invalid, Forbidden."""
         ...
 
     async def replace(
         self, resource: Resource, name: str, body: object, namespace: str = "", *, subresource: str = ""
     ) -> Item:
-        """Put a whole object in place of the old one. Raises Conflict when its resource version is not the newest."""
+        """Replace the whole object. Raises Conflict if its resource version is not the newest."""
         ...
 
     async def patch(
@@ -79,131 +78,130 @@ class Api(Protocol):
         grace_seconds: int | None = None,
         uid: str = "",
     ) -> None:
-        """Ask for the end of an object; 0 seconds of grace remove it at once. Raises ObjectMissing, and Conflict when
-        it is not the one of that UID."""
+        """Request the deletion of an object; 0 seconds of grace remove it at once. Raises ObjectMissing, and Conflict
+        if its UID differs."""
         ...
 
 
 class CertificateStore(Protocol):
-    """One certificate of this node with its key on the disk, and the request for the next one. Local disk only, so
-    these calls are synchronous; but ``request`` and ``keep`` make keys and flush files, and are called in threads. All
-    but ``drop_request`` raise OSError where the disk is full, read-only or broken."""
+    """One certificate of this node with its key on the disk, and the request for the next one. It is on a local disk,
+    so these calls are synchronous; but ``request`` and ``keep`` make keys and flush files, and are called in threads.
+    All but ``drop_request`` raise OSError if the disk is full, read-only or broken."""
 
     def current(self) -> Certificate | None:
-        """The certificate in force, or None. Raises ``model.certificates.CertificateUnusable``."""
+        """Return the certificate in use, or None. Raises ``model.certificates.CertificateUnusable``."""
         ...
 
     def request(self, subject: Subject, purpose: str) -> SigningRequest:
-        """A request for the next one; its key is kept until ``keep`` or ``drop_request``, over restarts too."""
+        """Return a request for the next one; its key is kept until ``keep`` or ``drop_request``, over restarts too."""
         ...
 
     def keep(self, certificate_pem: bytes) -> Certificate:
-        """Put the certificate that came of the request in force. Raises CertificateUnusable."""
+        """Start to use the certificate issued for the request. Raises CertificateUnusable."""
         ...
 
     def drop_request(self) -> None:
-        """Forget the request's key: the next request has a new one. A key that cannot be removed is warned of."""
+        """Drop the request's key: the next request has a new one. A key that cannot be removed is logged as a
+        warning."""
         ...
 
 
 class ApiPods(Protocol):
-    """The pods the API server has for this node, mirrors of static pods among them. The informer knows."""
+    """The API server's pods for this node, mirror pods among them. The informer implements it."""
 
     @property
     def objects(self) -> Mapping[tuple[str, str], k8s.Pod]:
-        """Every pod by namespace and name, as it was last heard of."""
+        """Return the last received version of every pod, by namespace and name."""
         ...
 
     def faults(self) -> Mapping[tuple[str, str], Unread]:
-        """Pods that cannot be read in their newest version, and why; ``objects`` has their last version that could be,
-        if there was one."""
+        """Return the pods whose newest version cannot be decoded, and why; ``objects`` has their last decodable
+        version, if there was one."""
         ...
 
     @property
     def version(self) -> str:
-        """Up to which version everything is known; "" where that is unknown."""
+        """Return the version up to which everything is known; "" if unknown."""
         ...
 
     @property
     def has_synced(self) -> bool:
-        """Whether the server was listed at least once; before that nothing follows from what is missing."""
+        """True if the server was listed at least once; before that a missing pod means nothing."""
         ...
 
 
 class PodObjects(Protocol):
-    """The objects that the pods of this node refer to: an API server's, or, for static pods, those in the manifests. A
-    pod that asked for an object is looked at again when that changes, until it is released. All wait for a server's
-    word, but not for ever: raises ``model.errors.ObjectUnavailable``."""
+    """The objects in the specs of this node's pods: an API server's, or, for static pods, those in the manifests. A pod
+    that requested an object is synced again when that changes, until it is released. All methods wait for the server's
+    answer, within a deadline: raises ``model.errors.ObjectUnavailable``."""
 
     async def config_map(self, pod: k8s.Pod, name: str) -> k8s.ConfigMap | None:
-        """A ConfigMap of the pod's namespace, None where there is none."""
+        """Return a ConfigMap of the pod's namespace, None if it does not exist."""
         ...
 
     async def secret(self, pod: k8s.Pod, name: str) -> k8s.Secret | None:
-        """A Secret of the pod's namespace, None where there is none."""
+        """Return a Secret of the pod's namespace, None if it does not exist."""
         ...
 
     async def token(self, pod: k8s.Pod, audience: str, seconds: int) -> ServiceAccountToken:
-        """A token of the pod's service account, bound to the pod, meant to live that long and with enough of its life
-        left; "" is the API server's own audience."""
+        """Return a token of the pod's service account, bound to the pod, valid for about that time and not close to its
+        expiry; the audience "" is the API server's own."""
         ...
 
     async def service_account(self, pod: k8s.Pod) -> k8s.ObjectMeta:
-        """What the pod's service account is called, which one it is, and what is written on it, now."""
+        """Return the current metadata of the pod's service account: name, UID, labels and annotations."""
         ...
 
     async def pod_certificate(self, pod: k8s.Pod, source: k8s.PodCertificateProjection) -> PodCertificate:
-        """A key for the pod and the certificate that the source's signer made for it, fresh enough to be shown. A pod
-        that got none is looked at again when there is."""
+        """Return a key for the pod and the certificate that the source's signer issued for it, not yet due for renewal.
+        A pod that got none is synced again when there is one."""
         ...
 
     async def services(self, pod: k8s.Pod) -> Iterable[ServiceAddress]:
-        """The cluster's services, whose addresses the pod's containers get. A pod that learned that they are not
-        known yet is looked at again when they are; one that has them is not, whatever becomes of them."""
+        """Return the cluster's services, whose addresses the pod's containers get. A pod that got an error because they
+        are unknown is synced again when they are known; later changes do not sync it."""
         ...
 
     async def runtime_class(self, pod: k8s.Pod, name: str) -> k8s.RuntimeClass | None:
-        """The class of that name, None where there is none. Without a cluster every name is a class whose handler has
-        that name."""
+        """Return the class of that name, None if it does not exist. Without a cluster every name is a class whose
+        handler has that name."""
         ...
 
     async def trust_bundles(self, pod: k8s.Pod) -> Iterable[k8s.ClusterTrustBundle]:
-        """The cluster's bundles of trust anchors, all of them."""
+        """Return all ClusterTrustBundles."""
         ...
 
     def release(self, uid: str) -> None:
-        """The pod needs nothing any more. Idempotent."""
+        """Forget the pod's requests, because it needs no objects any more. Idempotent."""
         ...
 
 
 class Claims(Protocol):
-    """The claims that pods of this node name, the volumes they are bound to, and what their drivers need, as an API
-    server has them now. Raises ``model.errors.ObjectUnavailable``, also for what does not exist where None is no
-    answer."""
+    """The claims of this node's pods, their bound volumes, and the objects that CSI drivers need, as the API server has
+    them now. Raises ``model.errors.ObjectUnavailable``, also for missing objects unless None is returned."""
 
     async def claim(self, namespace: str, name: str) -> k8s.PersistentVolumeClaim:
-        """A claim."""
+        """Return a claim."""
         ...
 
     async def volume(self, name: str) -> k8s.PersistentVolume:
-        """A persistent volume."""
+        """Return a persistent volume."""
         ...
 
     async def csi_driver(self, name: str) -> k8s.CSIDriver | None:
-        """What a CSI driver said of itself; None where it did not."""
+        """Return a CSI driver's CSIDriver object; None without one."""
         ...
 
     async def attachment(self, name: str) -> k8s.VolumeAttachment | None:
-        """A volume's attachment to this node; None where there is none."""
+        """Return a volume's attachment to this node; None without one."""
         ...
 
     async def secret(self, namespace: str, name: str) -> k8s.Secret:
-        """A secret that a persistent volume names."""
+        """Return a secret that a persistent volume names."""
         ...
 
     async def patch_claim_status(
         self, claim: k8s.PersistentVolumeClaim, merge: Mapping[str, object]
     ) -> k8s.PersistentVolumeClaim:
-        """Merge into the claim's status; what it is then. A resource version in the body's metadata is a
-        precondition."""
+        """Merge into the claim's status and return it. A resource version in the body's metadata is a precondition."""
         ...

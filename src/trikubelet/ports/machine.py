@@ -1,4 +1,4 @@
-"""What is asked of the machine (``host``, ``volumes``): its clock, and what a pod has there besides its containers."""
+"""Ports of the machine (``host``, ``volumes``): its clock, and the resources that a pod has besides its containers."""
 
 from __future__ import annotations
 
@@ -30,136 +30,135 @@ class Clock(Protocol):
     """Wall time. Monotonic time is ``trio.current_time()``; in tests both follow the same virtual clock."""
 
     def now_ns(self) -> int:
-        """Nanoseconds since the Unix epoch."""
+        """Return nanoseconds since the Unix epoch."""
         ...
 
 
 HostIps = Callable[[], tuple[str, ...]]
-"""The node's addresses at this moment, the primary first; none while it has none."""
+"""Returns the node's current addresses, the primary first; empty while it has none."""
 
 
 class HostNetwork(Protocol):
-    """Which addresses the machine has. Only DNS is waited for."""
+    """The addresses of the machine. Only DNS queries wait."""
 
     def routed(self) -> Sequence[str]:
-        """The addresses that the default routes send from."""
+        """Return the addresses that the default routes send from."""
         ...
 
     def has(self, address: str) -> bool:
-        """Whether an address is the machine's."""
+        """True if the machine has the address."""
         ...
 
     async def named(self, name: str) -> Sequence[str] | None:
-        """The addresses that DNS has for a name; None where it does not answer now."""
+        """Return the addresses that DNS has for a name; None if DNS does not answer now."""
         ...
 
 
 class ShutdownSession(Protocol):
-    """A conversation with who shuts the machine down. Every method raises OSError, after which it is over."""
+    """A session with the service that shuts the machine down. Every method raises OSError, which ends the session."""
 
     async def delay_seconds(self) -> float:
-        """So long the machine waits, at most, for those that ask for a delay."""
+        """Return the longest delay of a shutdown, in seconds."""
         ...
 
     async def allow_delay(self, seconds: float) -> None:
-        """Have the machine's settings allow that much from now on. Who is not heeded is not told: ask again."""
+        """Set the machine's longest delay of a shutdown. The service may ignore it without an error: read it again."""
         ...
 
     async def inhibit(self) -> Callable[[], None]:
-        """Ask for a delay of the next shutdown; what is returned ends it, may be called once, and outlives the
-        session."""
+        """Request a delay of the next shutdown and return the function that ends it, which may be called once and
+        outlives the session."""
         ...
 
     async def is_shutting_down(self) -> bool:
-        """Whether the machine goes down now."""
+        """True if the machine is shutting down."""
         ...
 
     async def next(self) -> bool:
-        """Wait for the next announcement since the session began: whether the machine goes down, or does not after
-        all."""
+        """Wait for the next announcement since the session began. Return true if the machine shuts down, and false if
+        that was cancelled."""
         ...
 
 
 class ShutdownManager(Protocol):
-    """Who shuts the machine down, and tells of it before."""
+    """The service that shuts the machine down and announces it."""
 
     def connect(self) -> AbstractAsyncContextManager[ShutdownSession]:
-        """A session, for the length of the block. Raises OSError."""
+        """Return a session, for the length of the block. Raises OSError."""
         ...
 
 
 class ShutdownRecords(Protocol):
-    """When the node's pods ended for a shutdown last, kept across it. A disk may hang: reading gives up, and
-    writing takes as long as it takes, for what is given up may still come after what is written next."""
+    """The times at which the node's pods last ended for a shutdown, kept across it. A disk may hang: reading times out,
+    but writing does not, because a late write would overwrite the next one."""
 
     async def read(self) -> ShutdownTimes:
-        """As it was written last; zeros where it never was, or cannot be read, which is logged."""
+        """Return the last written times; zeros if there are none, or they cannot be read, which is logged."""
         ...
 
     async def write(self, times: ShutdownTimes) -> None:
-        """Keep it. Raises OSError."""
+        """Write the times. Raises OSError."""
         ...
 
 
 class FileWatcher(Protocol):
-    """Notices of changes."""
+    """Notifications of changes."""
 
     def watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[frozenset[str]]]:
-        """An item for each time something changed at the path: the names that were unlinked there, without those that
-        were renamed away or over. Raises OSError and nothing else: on entry when it cannot
-        be watched, or not yet again since an earlier beginning hangs, and later when it cannot be watched any more."""
+        """Yield an item for each change at the path: the names that were unlinked there, without those that were
+        renamed away or over. Raises only OSError: on entry if the path cannot be watched, or while an earlier start of
+        a watch hangs, and later if it cannot be watched any more."""
         ...
 
 
 class Volumes(Protocol):
-    """Sets up and takes down what a pod's ``spec.volumes`` name."""
+    """Sets up and tears down the volumes of a pod's ``spec.volumes``."""
 
     def use_objects(self, objects: PodObjects) -> None:
-        """Where the objects are that volumes are filled from. Called before any volume is set up."""
+        """Set the source of objects for volumes. Called before any volume is set up."""
         ...
 
     def use_claims(
         self, claims: Claims, node: Callable[[], k8s.Node | None], changed: Callable[[], None], events: Events
     ) -> None:
-        """The node has joined a cluster: from now on there are claims. ``node``: this one, as the API server has it;
-        ``changed`` is called when ``in_use`` or ``drivers`` may say something else; ``events``: what is to be reported
-        of claims and volumes while they are used."""
+        """Set the source of claims, because the node has joined a cluster. ``node``: this one, as the API server has
+        it; ``changed``: is called when ``in_use`` or ``drivers`` may have changed; ``events``: receives events about
+        claims and volumes in use."""
         ...
 
     def node_changed(self) -> None:
-        """This node's object is not what it was: something may have been attached to it."""
+        """Note a change of this node's object: a volume may have been attached."""
         ...
 
     def in_use(self) -> Collection[str]:
-        """Unique names of the volumes that a controller has to attach to this node, or must not detach."""
+        """Return the unique names of the volumes that a controller must attach to this node, or must not detach."""
         ...
 
     def drivers(self) -> Mapping[str, DriverInfo]:
-        """The CSI drivers that are registered now, by name."""
+        """Return the currently registered CSI drivers, by name."""
         ...
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Whatever of volumes no pod waits for, until cancelled."""
+        """Run the background work on volumes until cancelled."""
         ...
 
     async def set_up(self, pod: k8s.Pod) -> Mapping[str, str]:
-        """Make every volume ready and its files up to date, as many as can be; volume name → host path, of a block
-        volume the device's, "" for an image, which the runtime mounts. Idempotent. Has an end of its own. Raises
-        ``model.errors.VolumeFailed`` with a message for each that is not ready."""
+        """Set up every volume and update its files, as many as possible. Return host paths by volume name: of a block
+        volume the device's, "" for an image, which the runtime mounts. Idempotent. Has its own deadline. Raises
+        ``model.errors.VolumeFailed`` with a message for each volume that is not ready."""
         ...
 
     async def read_env_file(self, volume_path: str, path: str, keys: Collection[str]) -> EnvFile:
-        """The wanted values of a file of variables in a volume that is set up: the volume's host path, and the file's
-        below it. What a container put there is not trusted: nothing leads out of the volume, nothing but a plain file
-        is read, and parsing it holds nobody up. Of a volume one is read at a time. Raises OSError (EFBIG for one that
-        is larger than such files may be, EBUSY while another is read)."""
+        """Return the requested values of an environment file in a volume that is set up: the volume's host path, and
+        the file's below it. Its content is not trusted: no path leads out of the volume, only a regular file is read,
+        and parsing does not block the event loop. One file of a volume is read at a time. Raises OSError (EFBIG for a
+        file beyond the limit, EBUSY while another is read)."""
         ...
 
     async def resolve(self, pod: k8s.Pod, container: k8s.Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
-        """The container's mounts, of which those of ``volumeMounts`` come first, with host paths in place of sub-paths;
-        what is missing of these is made. Confirms that each volume is still as it was asked for. Called before a
-        container is made; idempotent. Raises ``model.errors.PodSyncError`` with the reason
-        CreateContainerConfigError."""
+        """Return the container's mounts, those of ``volumeMounts`` first, with host paths in place of sub-paths;
+        missing ones are created. Checks that each volume is still in the requested state. Called before a container is
+        created; idempotent. Raises ``model.errors.PodSyncError`` with the reason CreateContainerConfigError."""
         ...
 
     async def tear_down(self, uid: str) -> None:
@@ -167,46 +166,47 @@ class Volumes(Protocol):
         ...
 
     def figures(self) -> VolumeFigures:
-        """Which volumes are ready and how long that took; whoever asks only looks."""
+        """Return the states of volumes and the durations of their set-up. Read-only."""
         ...
 
     def places(self, uid: str) -> Mapping[str, str]:
-        """Where each of the pod's volumes is that lies below the agent's root directory and is ready, by its name."""
+        """Return the places of the pod's ready volumes below the agent's root directory, by name."""
         ...
 
     async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
-        """What its driver says of the pod's volume at this place; None where no driver does, so that it is to be
-        measured. Has an end of its own. Raises ``model.plugins.PluginFailed``."""
+        """Return the driver's statistics of the pod's volume at this place; None without a driver, so that the caller
+        measures it. Has its own deadline. Raises ``model.plugins.PluginFailed``."""
         ...
 
     def groups(self, uid: str) -> tuple[int, ...]:
-        """The groups that volumes which are set up want the pod's containers to be in, beside those of its spec."""
+        """Return the supplemental groups that the pod's volumes require, in addition to those of its spec."""
         ...
 
     def progress(self, uid: str) -> Mapping[str, str]:
-        """How each of the pod's volumes was left, in words for operators, by the volumes' names; nothing for a pod that
-        has none, or none yet."""
+        """Return the state of each of the pod's volumes, in words for operators, by the volumes' names; empty for a pod
+        without volumes."""
         ...
 
 
 class PodCgroups(Protocol):
-    """The cgroups of this node's pods: one per pod below its class's, so that its limits hold for all its containers
-    together. The kernel answers at once, unless it must free memory first; systemd, whose they may be, does not."""
+    """The cgroups of this node's pods: one per pod below its QoS class's, so that its limits apply to all its
+    containers together. The kernel answers at once, unless it must free memory first; systemd, if it manages them, does
+    not."""
 
     async def ensure(self, pod: k8s.Pod, *, beside: k8s.Pod | None = None) -> None:
-        """Make the pod's cgroup and bring its values up to date; ``beside``: the pod as it was, for which they must
-        suffice as well. Idempotent; before the sandbox is made, and whenever the pod changed. Raises
+        """Create the pod's cgroup and update its values; ``beside``: the pod before a resize, for which they must
+        suffice as well. Idempotent; called before the sandbox is created, and whenever the pod changed. Raises
         ``model.errors.CgroupFailed``."""
         ...
 
     async def remove(self, uid: str) -> None:
-        """Remove the pod's cgroup, killing what is left in it: only once none of its containers should run. Idempotent.
-        Raises ``model.errors.CgroupFailed`` while something in it has not ended yet; try again."""
+        """Remove the pod's cgroup and kill the processes in it: called only once none of its containers should run.
+        Idempotent. Raises ``model.errors.CgroupFailed`` while a process in it has not ended yet; retry."""
         ...
 
     async def limit_all(self) -> bool:
         """Limit all pods together; False if pods have no cgroups of their own. Idempotent. Raises
-        ``model.errors.CgroupFailed`` if the kernel does not take the limits, as while the pods use more."""
+        ``model.errors.CgroupFailed`` if the kernel rejects the limits, for example while the pods use more."""
         ...
 
     async def allow_online_cpus(self) -> None:
@@ -220,69 +220,70 @@ class PodCgroups(Protocol):
         ...
 
     def leftovers(self) -> frozenset[str]:
-        """UIDs of pods that have a cgroup, wanted or not."""
+        """Return the UIDs of pods that have a cgroup, desired or not."""
         ...
 
 
 class Gauges(Protocol):
-    """What the kernel of this machine has measured. Every call blocks, ``disk`` and ``directory`` perhaps for ever
-    where a server is away: all are called in threads."""
+    """The kernel's measurements of this machine. Every call blocks, and ``disk`` and ``directory`` may hang with a
+    remote file system: all are called in threads."""
 
     def pods(self, places: Sequence[PodPlace], depth: Depth) -> Sequence[PodGauges]:
-        """Each pod and what it has of containers, in the order of the places."""
+        """Return the usage of each pod and its containers, in the order of the places."""
         ...
 
     def cgroup(self, path: str, depth: Depth) -> Usage | None:
-        """One cgroup by its path below the root of the trees; None where there is none."""
+        """Return the usage of one cgroup by its path below the root of the trees; None if it does not exist."""
         ...
 
     def own_cgroup(self) -> str:
-        """The path of the cgroup this process is in; ``/`` where it has none of its own."""
+        """Return the path of this process's cgroup; ``/`` if it has none of its own."""
         ...
 
     def device(self, path: str) -> str:
-        """What the file system that a path is on was mounted from, as ``/dev/sda1``; empty where the kernel does not
-        say. Raises OSError."""
+        """Return the device of a path's file system, like ``/dev/sda1``; empty if the kernel does not report it. Raises
+        OSError."""
         ...
 
     def node(self, depth: Depth) -> NodeGauges:
-        """The machine. Raises OSError."""
+        """Return the machine's usage. Raises OSError."""
         ...
 
     def disk(self, path: str) -> FsUsage:
-        """The file system a path is on. Raises OSError."""
+        """Return the usage of a path's file system. Raises OSError."""
         ...
 
     def directory(self, path: str, counted: Callable[[int, int], None] | None = None) -> FsUsage:
-        """A directory with all below it; of one that is a mount of its own, the file system. ``counted``: called again
-        and again while a large one is counted, in the thread, with bytes and inodes so far. Raises OSError, also for
-        what is no directory."""
+        """Return the usage of a directory with everything below it; if it is a mount of its own, that of the file
+        system. ``counted``: called repeatedly while a large one is counted, in the thread, with bytes and inodes so
+        far. Raises OSError, also if it is not a directory."""
         ...
 
     def files(self, path: str) -> FsUsage:
-        """The bytes and inodes of a plain file, or of the plain files directly in a directory. Raises OSError."""
+        """Return the bytes and inodes of a regular file, or of the regular files directly in a directory. Raises
+        OSError."""
         ...
 
 
 class ContainerLogs(Protocol):
-    """The files of containers' logs, while they are written: a log by its path, as the runtime says it, and what was
-    rotated away as its parts (``core.log_rotation``). Nothing is renamed or removed that is not below the pods' logs.
-    All raise OSError, with ETIMEDOUT where the disk does not answer, which may still do then what it was asked, and
-    with EBUSY until it has. Compressing takes as long as it takes."""
+    """The files of containers' logs while they are written: a log by its path, as the runtime reports it, and its
+    rotated parts (``core.log_rotation``). Only files below the pods' logs are renamed or removed. All methods raise
+    OSError, with ETIMEDOUT if the disk does not answer (the operation may still happen then), and with EBUSY until it
+    has. Compressing has no time limit."""
 
     async def sizes(self, paths: Sequence[str]) -> Sequence[int | OSError | None]:
-        """How long, in bytes, each file being written is; None where there is none, 0 where there is not even a
-        directory, so that nobody could open one, or no path, and an OSError for what is no file. Raises OSError where
-        the disk does not answer."""
+        """Return the size in bytes of each file being written; None if it does not exist, 0 if its directory or path
+        does not exist, so that no process can open it, and an OSError if it is not a file. Raises OSError if the disk
+        does not answer."""
         ...
 
     async def free_bytes(self) -> int:
-        """The bytes that are free where the pods' logs are."""
+        """Return the free bytes on the disk of the pods' logs."""
         ...
 
     async def parts(self, path: str) -> Collection[str]:
-        """What was rotated away, and what was left half done. Raises OSError with EFBIG for a directory of so many
-        files that they are not all looked at: which names are free is not known then."""
+        """Return the rotated parts and the unfinished ones. Raises OSError with EFBIG for a directory with too many
+        files to read: then the free names are unknown."""
         ...
 
     async def remove(self, path: str, part: str) -> None:
@@ -290,7 +291,7 @@ class ContainerLogs(Protocol):
         ...
 
     async def set_aside(self, path: str, part: str) -> None:
-        """Rename the file being written to a part that is not there."""
+        """Rename the file being written to a part that does not exist."""
         ...
 
     async def put_back(self, path: str, part: str) -> None:
@@ -298,25 +299,25 @@ class ContainerLogs(Protocol):
         ...
 
     async def compress(self, path: str, part: str) -> None:
-        """Put a compressed part in place of a plain one, whole or not at all. One that is gone, or goes meanwhile,
+        """Replace a plain part by a compressed one, whole or not at all. A part that is gone, or is removed meanwhile,
         stays gone."""
         ...
 
 
 class PullRecords(Protocol):
-    """What is written down of images that were pulled, over restarts. All raise OSError."""
+    """The records of pulled images, kept over restarts. All methods raise OSError."""
 
     async def pulled(self, image_ref: str) -> PulledRecord | None:
-        """The record of an image, by the runtime's id; None where there is none. Raises ValueError for one that cannot
-        be read."""
+        """Return the record of an image, by the runtime's id; None without one. Raises ValueError if it cannot be
+        decoded."""
         ...
 
     async def all_pulled(self) -> Sequence[PulledRecord]:
-        """Every record that can be read."""
+        """Return every readable record."""
         ...
 
     async def keep(self, record: PulledRecord) -> None:
-        """Put a record in place of the image's last one."""
+        """Replace the image's record."""
         ...
 
     async def forget(self, image_ref: str) -> None:
@@ -324,29 +325,29 @@ class PullRecords(Protocol):
         ...
 
     async def intend(self, image: str) -> None:
-        """Note, by its name, that an image is about to be pulled. Idempotent."""
+        """Record, by its name, that an image is about to be pulled. Idempotent."""
         ...
 
     async def is_intended(self, image: str) -> bool:
-        """Whether that is noted and not settled yet."""
+        """True if a pull is recorded and not settled yet."""
         ...
 
     async def intents(self) -> Sequence[str]:
-        """Every image that is."""
+        """Return the names of all such images."""
         ...
 
     async def settle(self, image: str) -> None:
-        """What was intended has happened, or has not and will not. Idempotent."""
+        """Remove the record of an intended pull, which has happened or will not. Idempotent."""
         ...
 
 
 class NodeLogins(Protocol):
-    """The logins to image registries that the node has of its own, for every pod on it."""
+    """The node's own logins to image registries, for every pod on it."""
 
     async def configured(self) -> Mapping[str, Login]:
-        """Those in docker's configuration files, by the places they are for (``core.keyring``)."""
+        """Return the logins in docker's configuration files, by the places they are for (``core.keyring``)."""
         ...
 
     async def ask(self, plugin: CredentialPlugin, request: bytes) -> bytes:
-        """What a credential plugin answers. Raises ``model.errors.LoginUnavailable``."""
+        """Return the answer of a credential plugin. Raises ``model.errors.LoginUnavailable``."""
         ...

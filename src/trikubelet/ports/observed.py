@@ -1,4 +1,4 @@
-"""What is known of the pods that are there: the PLEG and the workers report it, everybody else asks."""
+"""Ports of the observed state of pods: PLEG and the workers implement them, other packages read them."""
 
 from __future__ import annotations
 
@@ -20,127 +20,126 @@ class PodCache(Protocol):
     """The newest observation of each pod. PLEG writes it; pod workers wait on it."""
 
     def get(self, uid: str) -> PodObservation:
-        """What is known now; an empty observation for an unknown pod."""
+        """Return the current observation; an empty one for an unknown pod."""
         ...
 
     def is_newer(self, uid: str, time: float) -> bool:
-        """Whether the pod was observed, or its inspection failed, after ``time`` (Trio's clock): ``newer_than`` would
-        not wait."""
+        """True if the pod was observed, or its inspection failed, after ``time`` (Trio's clock), so that ``newer_than``
+        would not wait."""
         ...
 
     async def newer_than(self, uid: str, time: float) -> PodObservation:
-        """Wait until the pod was observed after ``time`` (Trio's clock). Raises what its inspection raised."""
+        """Wait until the pod was observed after ``time`` (Trio's clock). Raises its inspection's error."""
         ...
 
 
 class NodeUsage(Protocol):
-    """What the node and its pods use, measured when it is asked for."""
+    """The resource usage of the node and its pods, measured on request."""
 
     async def node(self) -> NodeUsed:
-        """The machine alone, its disk and the runtime's image store: cheap enough for every few seconds. Raises
-        OSError."""
+        """Return the usage of the machine alone, its disk and the runtime's image store: cheap enough for every few
+        seconds. Raises OSError."""
         ...
 
     async def snapshot(self, depth: Depth) -> StatsSnapshot:
-        """All of it, as deep as wanted. Raises OSError."""
+        """Return the usage of everything, to the requested depth. Raises OSError."""
         ...
 
     async def disks_measured(self) -> None:
-        """Wait until what each running pod has on the node's disk is counted, and not too long ago; for long, where
-        much is to be counted."""
+        """Wait until the disk usage of each running pod is counted and recent enough; that may take long."""
         ...
 
 
 class NodePressure(Protocol):
-    """What the node is short of. Eviction knows."""
+    """The node's pressure conditions. Eviction implements it."""
 
     def conditions(self) -> Sequence[str]:
-        """The pressure conditions the node has now, sorted."""
+        """Return the node's current pressure conditions, sorted."""
         ...
 
 
 class ShutdownState(Protocol):
-    """Whether the machine goes down. ``node.shutdown`` knows."""
+    """The state of a shutdown of the machine. ``node.shutdown`` implements it."""
 
     @property
     def is_shutting_down(self) -> bool:
-        """It does, and pods are ended for it."""
+        """True if it shuts down, and pods are terminated for it."""
         ...
 
 
 class RuntimePods(Protocol):
-    """What the runtime was last seen to hold. PLEG knows; the questions are narrow, since a record of every pod would
-    be dearer than all the rest that is done in a second."""
+    """The pods in the last list of the runtime. PLEG implements it. The questions are narrow, because a record of every
+    pod would cost more than everything else the agent does in a second."""
 
     @property
     def has_listed(self) -> bool:
-        """Whether the runtime was listed successfully at least once."""
+        """True if the runtime was listed successfully at least once."""
         ...
 
     @property
     def failing_since(self) -> float | None:
-        """When the first of the lists of everything began that have all failed since (Trio's clock, seconds); None when
-        the newest did not."""
+        """Return when the first of the consecutive failed full lists began (Trio's clock, seconds); None if the newest
+        succeeded."""
         ...
 
     def pod(self, uid: str) -> PodRecord | None:
-        """One pod, or None when neither a sandbox nor a container of it exists."""
+        """Return one pod, or None if it has neither a sandbox nor a container."""
         ...
 
     def uids(self) -> Sequence[str]:
-        """Of every pod of which a sandbox or a container exists, wanted or not."""
+        """Return the UIDs of every pod with a sandbox or a container, desired or not."""
         ...
 
     def uids_with_dead(self) -> Sequence[str]:
-        """Of the pods of which something does not run: only they can have garbage."""
+        """Return the UIDs of the pods with a sandbox or container that does not run: only they can have garbage."""
         ...
 
     def container_ids(self) -> Collection[str]:
-        """Of every container."""
+        """Return the ids of every container."""
         ...
 
     def is_running(self, uid: str) -> bool:
-        """Whether something of the pod runs."""
+        """True if the pod has a running sandbox or container."""
         ...
 
     def running(self, beside: Collection[str]) -> Sequence[PodRecord]:
-        """The pods of which something runs, but for those of ``beside``."""
+        """Return the pods with a running sandbox or container, without those in ``beside``."""
         ...
 
     def may_have(self, uid: str) -> bool:
-        """Whether anything of the pod exists, as far as is known; true for every pod before the first list."""
+        """True if the pod may have a sandbox or container; always before the first list."""
         ...
 
 
 class Relister(Protocol):
-    """The PLEG's side door for those who just changed something."""
+    """PLEG's entry point for components that have just changed a pod."""
 
     def request_relist(self, uid: str) -> None:
-        """Ask for an on-demand relist of one pod, soon. Never blocks; asking twice is asking once."""
+        """Request an on-demand relist of one pod, soon. Never blocks; repeated requests are merged."""
         ...
 
     def request_inspection(self, uid: str) -> None:
-        """Ask for one as ``request_relist`` does, and for an inspection whatever it shows: what changed of the pod no
-        list shows. Never blocks."""
+        """Request a relist like ``request_relist``, and an inspection whatever the list shows, because lists do not
+        show the change. Never blocks."""
         ...
 
     def changing(self, uid: str) -> AbstractContextManager[None]:
-        """Within it the caller changes the pod: what the runtime reports of it meanwhile asks for no relist. One is
-        asked for at the end, however that comes."""
+        """Suppress relists that the runtime's events about the pod would request in the block, in which the caller
+        changes the pod. One is requested at the end, however that comes."""
         ...
 
 
 class PodDeletionSafetyProvider(Protocol):
-    """How far each pod's life on this node is. Pod workers know."""
+    """The phase of each pod's life on this node. Pod workers implement it."""
 
     def could_have_running_containers(self, uid: str) -> bool:
-        """Whether a container of the pod may run now."""
+        """True if a container of the pod may run now."""
         ...
 
     def is_finished(self, uid: str) -> bool:
-        """Whether the pod had a life here, and nothing of it is left to do."""
+        """True if the pod had a worker here which has finished all of its work."""
         ...
 
     def is_to_begin_again(self, uid: str) -> bool:
-        """Whether the pod is wanted again, and its earlier instance is not gone yet."""
+        """True if the pod is desired again, and its earlier instance is not gone yet."""
         ...

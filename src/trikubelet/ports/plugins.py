@@ -1,4 +1,4 @@
-"""What is asked of plugins of this node (``cri.plugin_sockets``): who they are, and of a CSI driver its volumes."""
+"""Ports of the node's plugins (``cri.plugin_sockets``): their registration, and the volumes of a CSI driver."""
 
 from __future__ import annotations
 
@@ -13,55 +13,56 @@ if TYPE_CHECKING:
 
 
 class CsiDriver(Protocol):
-    """A driver's node service. All of it may take as long as the caller's scope allows and may be repeated; who gives
-    up does not know whether it was done. All raise ``model.plugins.PluginFailed``."""
+    """A driver's node service. Its calls take as long as the caller's scope allows and may be repeated; a cancelled
+    call may or may not have been done. All raise ``model.plugins.PluginFailed``."""
 
     async def info(self) -> DriverInfo:
-        """What this node is to the driver."""
+        """Return the driver's id and topology of this node."""
         ...
 
     async def capabilities(self) -> AbstractSet[Capability]:
-        """What it can do; what this agent does not know is left out."""
+        """Return the driver's capabilities, without those that this agent does not know."""
         ...
 
     async def stage(self, request: Stage) -> None:
-        """Make a volume ready on this node. Idempotent."""
+        """Stage a volume on this node. Idempotent."""
         ...
 
     async def unstage(self, volume_id: str, staging_path: str) -> None:
-        """The end of ``stage``. Idempotent."""
+        """Undo ``stage``. Idempotent."""
         ...
 
     async def publish(self, request: Publish) -> None:
-        """Make a volume visible at a path, whose parent is there. Idempotent."""
+        """Publish a volume at a path, whose parent exists. Idempotent."""
         ...
 
     async def unpublish(self, volume_id: str, target_path: str) -> None:
-        """The end of ``publish``. Idempotent."""
+        """Undo ``publish``. Idempotent."""
         ...
 
     async def volume_stats(self, volume_id: str, path: str) -> VolumeStats:
-        """How full a published volume is, and how it is. Of a driver with GET_VOLUME_STATS."""
+        """Return how full a published volume is, and its condition. For a driver with GET_VOLUME_STATS."""
         ...
 
     async def expand(self, request: Expand) -> None:
-        """Let what is on a published volume have the size that the volume has by now. Idempotent. Of a driver with
+        """Grow the file system on a published volume to the volume's new size. Idempotent. For a driver with
         EXPAND_VOLUME."""
         ...
 
 
 class PluginSockets(Protocol):
-    """Plugins' sockets in the directory where they register."""
+    """The sockets of plugins in the directory where they register."""
 
     async def info(self, socket: str) -> PluginInfo:
-        """How the plugin that listens there introduces itself. Raises ``model.plugins.PluginFailed``."""
+        """Return the information that the plugin at that socket reports about itself. Raises
+        ``model.plugins.PluginFailed``."""
         ...
 
     async def notify(self, socket: str, error: str) -> None:
-        """Notify the plugin of what became of its registration: "" that it is used. Raises
+        """Notify the plugin of the result of its registration: "" for success. Raises
         ``model.plugins.PluginFailed``."""
         ...
 
     def driver(self, endpoint: str) -> AbstractAsyncContextManager[CsiDriver]:
-        """A CSI driver, for the length of the block."""
+        """Return a CSI driver, for the length of the block."""
         ...

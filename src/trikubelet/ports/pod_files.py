@@ -1,9 +1,9 @@
-"""What is asked of the disk for pods: their directories, what is noted of them there, and their containers' files.
+"""Ports of the pods' files: their directories, the agent's notes in them, and their containers' files.
 
-The layout is upstream's, under the root directory and the log directory. One adapter has all of it, since the parts lie
-in one another (``host.pod_files``); whoever needs one part asks for no more than that. A disk that is busy answers
-late and one behind a network perhaps never, so everything but the notes waits: each such call may be given up, and
-then goes on by itself. What names all that is there gives itself up.
+The layout is upstream's, under the root directory and the log directory. One adapter implements all of it, because the
+parts are nested (``host.pod_files``); a component takes only the part that it needs. A busy disk answers late and a
+remote one perhaps never, so all calls but those for notes wait: each may be cancelled, and then continues by itself.
+The calls that list everything have a time limit of their own.
 """
 
 from __future__ import annotations
@@ -17,63 +17,62 @@ if TYPE_CHECKING:
 
 
 class PodDirectories(Protocol):
-    """The directories of this node's pods: made before anything of a pod is, and removed when nothing of it is left."""
+    """The directories of this node's pods: created before anything else of a pod, and removed after everything else."""
 
     async def make_pod(self, uid: str) -> None:
-        """The pod's directory (0750) with its parts. Idempotent. Raises OSError, with EBUSY while one of that name is
-        being removed, or an earlier call that was given up has not ended."""
+        """Create the pod's directory (0750) with its parts. Idempotent. Raises OSError, with EBUSY while one of that
+        name is being removed, or an earlier cancelled call has not ended."""
         ...
 
     async def remove_pod(self, uid: str) -> None:
-        """The pod's directory, when nothing is mounted below it. Idempotent. Raises ``model.errors.StillMounted``, or
-        OSError, with EBUSY while an earlier removal of it has not ended."""
+        """Remove the pod's directory, if nothing is mounted below it. Idempotent. Raises ``model.errors.StillMounted``,
+        or OSError, with EBUSY while an earlier removal of it has not ended."""
         ...
 
     async def pods_on_disk(self) -> frozenset[str]:
-        """UIDs that have a pod directory; of more than anybody has pods, some. Raises OSError, with ETIMEDOUT where the
-        disk does not answer, and with EBUSY while an earlier look that was given up has not ended; one that is under
-        way is waited for."""
+        """Return the UIDs that have a pod directory; only some of an excessive number. Waits for an earlier call in
+        progress. Raises OSError, with ETIMEDOUT if the disk does not answer, and with EBUSY while an earlier call that
+        timed out has not ended."""
         ...
 
     def removed_pods(self) -> frozenset[str]:
-        """The UIDs last passed to ``note_removed``. Synchronous; raises OSError."""
+        """Return the UIDs last passed to ``note_removed``. Synchronous; raises OSError."""
         ...
 
     def note_removed(self, uids: Collection[str]) -> None:
-        """Note the pods whose directory is being removed or gone and of which the runtime or the logs may still have
-        something, so that the next agent knows them for this node's. Synchronous; raises OSError."""
+        """Note the pods whose directory is being removed or gone and that may still have containers or logs, so that
+        the next agent recognises them as this node's. Synchronous; raises OSError."""
         ...
 
     def unknown_pods(self) -> frozenset[str]:
-        """The UIDs that have a directory although another node agent began their pods: those last passed to
+        """Return the UIDs that have a directory although another node agent began their pods: those last passed to
         ``note_unknown``, or noted when an agent started here for the first time. Synchronous; raises OSError."""
         ...
 
     async def note_unknown(self, uids: Collection[str]) -> None:
-        """Note which of them are still not this node's, so that a power cut does not lose it. Raises OSError."""
+        """Note which of them are still not this node's, flushed to the disk. Raises OSError."""
         ...
 
 
 class PodNotes(Protocol):
-    """What the agent notes of a pod in the pod's directory, for itself after a restart. Synchronous, and not for the
-    disk's sake alone: who chooses by what is noted of all pods notes its choice before anybody else looks."""
+    """The agent's notes in a pod's directory, which it reads after a restart. Synchronous, and not only for the disk's
+    sake: a component that chooses by the notes of all pods must write its choice before another reads them."""
 
     def noted(self, uid: str, note: Note) -> bytes:
-        """What was noted of the pod, empty where nothing was. Raises OSError."""
+        """Return the pod's note, empty if there is none. Raises OSError."""
         ...
 
     def noted_of_all(self, note: Note) -> Mapping[str, bytes]:
-        """What was noted of every pod that has a directory, by UID; only those of which something
-        was. Raises OSError."""
+        """Return the notes of all pods with a directory, by UID; without empty ones. Raises OSError."""
         ...
 
     def note(self, uid: str, note: Note, content: bytes) -> None:
-        """Note something of the pod, whole or not at all, until it is forgotten or the pod's directory is removed.
-        Raises OSError, with EFBIG for more than is ever read (``NOTE_BYTES_MAX``)."""
+        """Write a note of the pod atomically; it lasts until it is forgotten or the pod's directory is removed. Raises
+        OSError, with EFBIG beyond the limit for reading (``NOTE_BYTES_MAX``)."""
         ...
 
     def forget_note(self, uid: str, note: Note) -> None:
-        """Note nothing of that any more. Idempotent, and whatever the runtime calls a UID. Raises OSError."""
+        """Remove the note. Idempotent, and safe for any string as a UID. Raises OSError."""
         ...
 
     def node_note(self, note: NodeNote) -> bytes:
@@ -81,72 +80,73 @@ class PodNotes(Protocol):
         ...
 
     async def keep_node_note(self, note: NodeNote, content: bytes) -> None:
-        """Note it, whole or not at all, on the disk when this returns. Raises OSError, with EBUSY while an earlier
-        write that was given up has not ended."""
+        """Write it atomically; it is on the disk when this returns. Raises OSError, with EBUSY while an earlier
+        cancelled write has not ended."""
         ...
 
 
 class ContainerFiles(Protocol):
-    """What containers have mounted from a pod's directory, what they leave to say there, and their logs, with the
+    """The files that containers mount from a pod's directory, their termination messages, and their logs, with the
     legacy links to those."""
 
     async def write_hosts(self, uid: str, content: str) -> str:
-        """Write the managed hosts file; its host path. Raises OSError, with EBUSY as ``make_pod``."""
+        """Write the managed hosts file and return its host path. Raises OSError, with EBUSY like ``make_pod``."""
         ...
 
     async def termination_log(self, uid: str, container: str, attempt: int) -> str:
-        """Create the file behind ``terminationMessagePath`` of that attempt; its host path. Raises OSError, with
-        EBUSY as ``make_pod``."""
+        """Create the file behind ``terminationMessagePath`` of that attempt and return its host path. Raises OSError,
+        with EBUSY like ``make_pod``."""
         ...
 
     async def read_termination_log(self, uid: str, container: str, file: str, bytes_max: int) -> str:
-        """What the container wrote there, of a longer text the last ``bytes_max``; empty when there is none. ``file``:
-        its name, the attempt of a container of this agent. Raises OSError with EBUSY while an earlier reading of it,
-        which was given up, has not ended."""
+        """Return the container's termination message, of a longer text the last ``bytes_max``; empty without one.
+        ``file``: its name, the attempt of a container of this agent. Raises OSError with EBUSY while an earlier
+        cancelled read of it has not ended."""
         ...
 
     async def make_log_directory(self, directory: str, container: str) -> None:
-        """The container's directory below the pod's log directory. Idempotent. Raises OSError, with EBUSY while that
-        is being removed, or an earlier call that was given up has not ended."""
+        """Create the container's directory below the pod's log directory. Idempotent. Raises OSError, with EBUSY while
+        that is being removed, or an earlier cancelled call has not ended."""
         ...
 
     async def log_attempts(self, directory: str, container: str) -> Sequence[int]:
-        """The runs of a container that left something of their logs, newest first: each N of which there is ``N.log``,
-        or a part that was rotated away from it. Of more than ``core.names.LOGGED_ATTEMPTS_MAX`` the newest: the others
-        are told when those are gone. ``directory``: of the pod's logs."""
+        """Return the attempts of a container that have log files, newest first: each N with an ``N.log`` or a rotated
+        part of it. At most ``core.names.LOGGED_ATTEMPTS_MAX`` are returned; the others appear once those are removed.
+        ``directory``: of the pod's logs."""
         ...
 
     async def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
-        """The last lines of a CRI log file, without the CRI's prefixes, and of what was rotated away last where it has
-        too few; empty when there is none. Raises OSError with EBUSY while an earlier reading of it, which was given up,
-        has not ended."""
+        """Return the last lines of a CRI log file, without the CRI's prefixes, including the newest rotated part if it
+        has too few; empty without a log. Raises OSError with EBUSY while an earlier cancelled read of it has not ended.
+        """
         ...
 
     async def link_log(self, link_name: str, log_path: str) -> None:
-        """The legacy link under /var/log/containers. Idempotent. Raises OSError."""
+        """Create the legacy link under /var/log/containers. Idempotent. Raises OSError."""
         ...
 
     async def log_directories(self) -> frozenset[str]:
-        """Names of the pod log directories that exist, or of some. Raises OSError as ``pods_on_disk``."""
+        """Return the names of the existing pod log directories; only some of an excessive number. Raises OSError like
+        ``pods_on_disk``."""
         ...
 
     async def remove_log_directory(self, name: str) -> None:
-        """One pod's log directory, when nothing is mounted below it, and the legacy links that point into it.
-        Idempotent. Raises ``model.errors.StillMounted``, or OSError, with EBUSY while an earlier removal of it has not
-        ended."""
+        """Remove one pod's log directory, if nothing is mounted below it, and the legacy links into it. Idempotent.
+        Raises ``model.errors.StillMounted``, or OSError, with EBUSY while an earlier removal of it has not ended."""
         ...
 
     async def remove_dead_links(self, container_ids: Collection[str]) -> None:
-        """The legacy links whose log is gone, but for those of ``container_ids``, whose log may be under rotation.
-        They may lead to another disk, which hangs. Raises OSError, with EBUSY where an earlier call has not ended."""
+        """Remove the legacy links whose log is gone, except those of ``container_ids``, whose log may be under
+        rotation. Links may lead to another disk, which hangs. Raises OSError, with EBUSY while an earlier call has not
+        ended."""
         ...
 
     async def remove_container_logs(self, log_path: str) -> None:
-        """The log file of one container with its rotated parts, and the legacy links to it. The path is the runtime's
-        word: one that does not lie below a pod's log directory is left alone, and that is said. Idempotent. Raises
-        OSError."""
+        """Remove the log file of one container with its rotated parts, and the legacy links to it. The path is reported
+        by the runtime: one that is not below a pod's log directory is left alone, and that is logged. Idempotent.
+        Raises OSError."""
         ...
 
 
 class PodFiles(PodDirectories, PodNotes, ContainerFiles, Protocol):
-    """All of it, for those who join the parts."""
+    """All of it, for the code that connects the parts."""

@@ -1,4 +1,4 @@
-"""What is done beside a pod's worker: its probes are run, its images pulled, its events and status published."""
+"""Ports of the services around a pod's worker: probes, image pulls, events and statuses."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ if TYPE_CHECKING:
 
 
 class Probes(Protocol):
-    """What the probes of this node's pods concluded. A pod's probes live beside its worker, which is woken when they
-    conclude something new."""
+    """The probes of this node's pods and their verdicts. A pod's probes run next to its worker, and wake it when a
+    verdict changes."""
 
     async def run_with_probes(self, pod: k8s.Pod, live: Callable[[], Awaitable[None]]) -> None:
-        """Run ``live``, the pod's worker, with the pod's probes beside it; they end with it."""
+        """Run ``live``, the pod's worker, with the pod's probes next to it; they end with it."""
         ...
 
     def look(self, pod: k8s.Pod, observed: PodObservation, shown: k8s.PodStatus | None) -> Verdicts:
-        """The pod was observed: from now on these are the containers to probe. What is concluded about them so far;
-        ``shown`` is the pod's status as last known, which counts where an earlier agent computed it."""
+        """Take an observation of the pod: its containers are probed from now on. Return the verdicts so far; ``shown``
+        is the pod's last known status, which counts if an earlier agent computed it."""
         ...
 
     def verdicts(self, uid: str) -> Verdicts:
-        """What is concluded about the pod's containers so far."""
+        """Return the verdicts about the pod's containers so far."""
         ...
 
     def ending(self, uid: str) -> None:
-        """The pod is being stopped: it is asked no more whether it is alive or has started."""
+        """Stop the pod's liveness and startup probes, because it is being stopped."""
         ...
 
     def stopped(self, uid: str, container_id: str) -> None:
-        """A container of the pod was stopped. It is asked nothing more and does not serve, whatever an observation from
-        before says: the next of its name may answer at the same address by now."""
+        """Stop the probes of a stopped container, which is not ready from now on, whatever an earlier observation
+        shows: the next container of its name may use the same address already."""
         ...
 
 
 class ImagePuller(Protocol):
-    """Decides whether an image must be pulled, pulls it within the node's limits, remembers failures."""
+    """Decides whether an image must be pulled, pulls it within the node's limits, and backs off after failures."""
 
     async def ensure(
         self, pod: k8s.Pod, container: k8s.Container, sandbox: SandboxConfig, about: ObjectRef | None = None
     ) -> ImageInfo:
-        """The image, present on the node. ``about``: the object of the events, None for the container. Raises
+        """Return the image, present on the node. ``about``: the object of the events, None for the container. Raises
         ``model.errors.ImageUnavailable``."""
         ...
 
@@ -66,21 +66,21 @@ class Events(Protocol):
         message: str,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """Say what happened to an object, in upstream's reasons and words; ``annotations`` of the event's object."""
+        """Record an event about an object, in upstream's reasons and words; ``annotations`` of the event's object."""
         ...
 
 
 class Statuses(Protocol):
-    """Where a pod worker publishes the status it computed; the newest per pod counts."""
+    """Receives the statuses that pod workers compute; the newest per pod counts."""
 
     def publish(self, uid: str, pod: k8s.Pod, status: k8s.PodStatus) -> None:
         """Set the pod's status. Never blocks."""
         ...
 
     def get(self, uid: str) -> k8s.PodStatus | None:
-        """The status last published, or None."""
+        """Return the last published status, or None."""
         ...
 
     def forget(self, uid: str) -> None:
-        """The pod is finished: nothing of it is on this node any more."""
+        """Forget the pod, which has finished: nothing of it is left on this node."""
         ...

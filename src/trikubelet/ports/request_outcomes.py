@@ -1,11 +1,11 @@
-"""What to make of an API server that did not do what it was asked: one rule for everybody who asks.
+"""The classification of failed requests to an API server: one rule for all callers.
 
-it was away, or failed ────────► the outage that all share (``kit.outage``), which keeps local failures apart, and
-                                 answers of a server that fails
-it answered with a no ─────────► no outage: somebody has to correct a right or a rule. Said once a minute
-somebody else was faster ──────► no outage, and not said the first time in a row: the next try reads what is there now
-it does not know who asks ─────► no outage, and not said here: whoever holds the credentials does, once for all who
-                                 ask (``kube.unauthorized_log``)
+no answer, or a server error ───► the outage that all share (``kube.outage``), which keeps local failures apart, and
+                                 answers of a failing server
+a rejection ────────────────────► no outage: an operator has to correct a right or a rule. Logged once a minute
+a conflict ─────────────────────► no outage, and not logged the first time in a row: the retry reads the new state
+unauthorized ───────────────────► no outage, and not logged here: the owner of the credentials logs it, once for all
+                                 callers (``kube.unauthorized_log``)
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class RequestOutcomes:
-    """Owns how often in a row somebody else was faster than who asks for one thing, which is what ``doing`` says."""
+    """Owns the number of consecutive conflicts of one caller, whose purpose is ``doing``."""
 
     def __init__(self, doing: str, outage: Outage) -> None:
         self._doing = doing
@@ -35,19 +35,19 @@ class RequestOutcomes:
         self._overtaken = 0
 
     def worked(self) -> None:
-        """It was asked, and did it."""
+        """Record a successful request."""
         self._overtaken = 0
         self._outage.worked()
 
     def failed(self, error: ApiError | trio.TooSlowError) -> bool:
-        """It was asked, and this came of it. Whether that may pass by itself; anything else somebody has to correct."""
+        """Record a failed request. Return true if a retry may succeed without an operator's correction."""
         self._overtaken = self._overtaken + 1 if isinstance(error, OVERTAKEN) else 0
         if isinstance(error, (*PASSING, NothingToShow, trio.TooSlowError)):
             self._outage.failed(self._doing, error)
             return True
-        self._outage.worked()  # it is there
+        self._outage.worked()  # the server answers
         if self._overtaken == 1 or isinstance(error, Unauthorized):
             return False
         if self._refusal_warning.may_log():
-            log.warning("The API server refuses %s: %s; asking again until it does not", self._doing, error)
+            log.warning("The API server refuses %s: %s; retrying until it accepts", self._doing, error)
         return False

@@ -1,4 +1,4 @@
-"""What is asked of a container runtime (``cri``, ``embedded``, ``fake``), and of the programs in its containers."""
+"""Ports of a container runtime (``cri``, ``embedded``, ``fake``), and of the programs in its containers."""
 
 from __future__ import annotations
 
@@ -26,45 +26,46 @@ if TYPE_CHECKING:
 
 
 class Runtime(Protocol):
-    """A container runtime, as the CRI's RuntimeService has it. While there is no connection to it, calls wait for one,
-    unsent; those under way when it is lost fail."""
+    """A container runtime, like the CRI's RuntimeService. While there is no connection to it, calls wait for one,
+    unsent; those in progress when it is lost fail."""
 
     async def wait_connected(self) -> None:
-        """Return once there is a connection, so that what is asked next is sent at once: for whoever counts how long a
-        call takes."""
+        """Return once there is a connection, so that the next call is sent at once: for callers that measure a call's
+        duration."""
         ...
 
     async def info(self) -> RuntimeInfo:
-        """Who the runtime is and how it is: ``Version`` and ``Status``."""
+        """Return the runtime's name, version and conditions: ``Version`` and ``Status``."""
         ...
 
     async def cgroup_driver(self) -> str:
-        """``cgroupfs`` or ``systemd``, by which it makes cgroups (``RuntimeConfig``); empty where it does not say."""
+        """Return ``cgroupfs`` or ``systemd``, the runtime's cgroup driver (``RuntimeConfig``); empty if it does not
+        report one."""
         ...
 
     async def list_sandboxes(self, pod_uid: str | None = None) -> Sequence[bytes]:
-        """The undecoded ``ListPodSandbox`` reply, in one or more chunks; of one pod when ``pod_uid`` is given."""
+        """Return the undecoded ``ListPodSandbox`` reply, in one or more chunks; of one pod if ``pod_uid`` is given."""
         ...
 
     async def list_containers(self, pod_uid: str | None = None) -> Sequence[bytes]:
-        """The undecoded ``ListContainers`` reply, in one or more chunks; of one pod when ``pod_uid`` is given."""
+        """Return the undecoded ``ListContainers`` reply, in one or more chunks; of one pod if ``pod_uid`` is given."""
         ...
 
     async def sandbox_status(self, sandbox_id: str) -> Undecoded[SandboxStatus]:
-        """One sandbox. Raises NotFound."""
+        """Return the status of one sandbox. Raises NotFound."""
         ...
 
     async def container_status(self, container_id: str) -> Undecoded[ContainerStatus]:
-        """One container. Raises NotFound."""
+        """Return the status of one container. Raises NotFound."""
         ...
 
     async def statuses(self, sandbox_ids: Sequence[str], container_ids: Sequence[str]) -> StatusReplies:
-        """Many sandboxes and containers, asked side by side but for what would crowd out others. What does not exist
-        is left out; any other error is raised as soon as it is there."""
+        """Return the statuses of many sandboxes and containers, requested concurrently within the limit that leaves
+        room for other calls. Missing ones are left out; any other error is raised at once."""
         ...
 
     async def run_sandbox(self, config: SandboxConfig) -> str:
-        """Create and start a sandbox; its id."""
+        """Create and start a sandbox and return its id."""
         ...
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
@@ -76,7 +77,7 @@ class Runtime(Protocol):
         ...
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
-        """Create, without starting, a container; its id."""
+        """Create a container without starting it, and return its id."""
         ...
 
     async def start_container(self, container_id: str) -> None:
@@ -84,7 +85,7 @@ class Runtime(Protocol):
         ...
 
     async def stop_container(self, container_id: str, grace_seconds: int) -> None:
-        """Stop signal, then SIGKILL after the grace. Returns when the container has stopped."""
+        """Send the stop signal, and SIGKILL after the grace period. Returns when the container has stopped."""
         ...
 
     async def remove_container(self, container_id: str) -> None:
@@ -92,36 +93,36 @@ class Runtime(Protocol):
         ...
 
     async def update_resources(self, container_id: str, resources: LinuxResources) -> None:
-        """Hold a container that runs to other amounts from now on: processor time and memory, 0 for no limit. Raises
-        NotFound, NotImplementedByRuntime."""
+        """Change the resources of a running container: CPU and memory, 0 for no limit. Raises NotFound,
+        NotImplementedByRuntime."""
         ...
 
     async def exec_sync(self, container_id: str, command: Sequence[str], limit_seconds: int) -> ExecResult:
-        """Run a command in a container to its end; the runtime kills it after ``limit_seconds`` (0: never), and
-        that is a RuntimeTimeout."""
+        """Run a command in a container to its end; the runtime kills it after ``limit_seconds`` (0: never), which
+        raises RuntimeTimeout."""
         ...
 
     async def container_stats(self) -> Sequence[ContainerStats]:
-        """What each container that runs uses. Raises NotImplementedByRuntime."""
+        """Return the resource usage of each running container. Raises NotImplementedByRuntime."""
         ...
 
     async def exec_url(self, container_id: str, command: Sequence[str], streams: StandardStreams) -> str:
-        """Where a command in a running container can be talked to: a URL, good once and for a short time, of the
+        """Return a URL for the streams of a command in a running container: valid once and for a short time, on the
         runtime's own server, which speaks SPDY/3.1 and within it ``core.remote_command``. Raises NotFound."""
         ...
 
     async def attach_url(self, container_id: str, streams: StandardStreams) -> str:
-        """Where a running container's own process can be talked to, likewise. Raises NotFound."""
+        """Return a URL for the streams of a running container's own process, likewise. Raises NotFound."""
         ...
 
     async def port_forward_url(self, sandbox_id: str, ports: Sequence[int]) -> str:
-        """Where connections into a sandbox's network can be had, likewise. ``ports`` are for the WebSocket protocol,
-        which does not ask for them later. Raises NotFound."""
+        """Return a URL for connections into a sandbox's network, likewise. ``ports`` are for the WebSocket protocol,
+        which does not send them later. Raises NotFound."""
         ...
 
     async def checkpoint_container(self, container_id: str, path: str, limit_seconds: int) -> None:
-        """Write the state of a container that runs into an archive; the runtime gives up after ``limit_seconds``.
-        Raises NotFound, NotImplementedByRuntime."""
+        """Write the state of a running container into an archive; the runtime times out after ``limit_seconds``. Raises
+        NotFound, NotImplementedByRuntime."""
         ...
 
     async def reopen_log(self, container_id: str) -> None:
@@ -129,33 +130,34 @@ class Runtime(Protocol):
         ...
 
     def events(self) -> AbstractAsyncContextManager[AsyncIterator[ContainerEvent]]:
-        """The runtime's container events. Raises NotImplementedByRuntime on entry or at the first item."""
+        """Return the runtime's container events. Raises NotImplementedByRuntime on entry or at the first item."""
         ...
 
 
 class RuntimeHealth(Protocol):
-    """How the runtime is and what it says it can do, as it last said: asked in the middle of a decision, so nothing of
-    it waits. ``node.runtime_state`` knows."""
+    """The runtime's last reported state and features: it is read in the middle of decisions, so no method waits.
+    ``node.runtime_state`` implements it."""
 
     @property
     def name(self) -> str:
-        """What the runtime calls itself: the scheme of container ids in statuses; ``unknown`` until it has spoken."""
+        """Return the runtime's name: the scheme of container ids in statuses; ``unknown`` until it has answered."""
         ...
 
     def network_problem(self) -> str | None:
-        """Why the runtime's network is not ready, or None. Unknown counts as ready: the runtime will say."""
+        """Return why the runtime's network is not ready, or None. Unknown counts as ready: the runtime will report an
+        error."""
         ...
 
     def supports_user_namespaces(self, handler: str) -> bool:
-        """Whether pods of that runtime handler can have users of their own, which are others of the node's."""
+        """True if pods of that runtime handler can have user namespaces."""
         ...
 
     def supports_recursive_read_only(self, handler: str) -> bool:
-        """Whether pods of that runtime handler can have mounts that are read-only with all that is mounted in them."""
+        """True if pods of that runtime handler can have mounts that are recursively read-only."""
         ...
 
     def supports_strict_groups(self) -> bool | None:
-        """Whether the runtime can give a process no groups but its pod's; None until it has spoken."""
+        """True if the runtime can give a process only its pod's groups; None until it has answered."""
         ...
 
 
@@ -163,15 +165,15 @@ class Images(Protocol):
     """The CRI's ImageService."""
 
     async def image_status(self, image: str) -> ImageInfo | None:
-        """The image of that name or id, or None when the node does not have it."""
+        """Return the image of that name or id, or None if the node does not have it."""
         ...
 
     async def pull_image(self, image: str, sandbox: SandboxConfig | None = None, login: Login | None = None) -> str:
-        """Pull an image, as nobody or with a login; the reference to create containers with."""
+        """Pull an image, anonymously or with a login, and return the reference to create containers with."""
         ...
 
     async def list_images(self) -> Sequence[ImageInfo]:
-        """Every image on the node."""
+        """Return every image on the node."""
         ...
 
     async def remove_image(self, image: str) -> None:
@@ -179,22 +181,22 @@ class Images(Protocol):
         ...
 
     async def stores(self) -> ImageStores:
-        """Where images and containers' layers are kept, and how much that takes. Raises NotImplementedByRuntime."""
+        """Return the places of images and containers' layers, and their disk usage. Raises NotImplementedByRuntime."""
         ...
 
 
 class Handlers(Protocol):
-    """Asking containers over the network, for probes and hooks. A call takes as long as its caller's cancel scope lets
-    it and keeps little of the answer. Raises ``model.handlers.Unreachable``."""
+    """Requests to containers over the network, for probes and hooks. A call takes as long as its caller's cancel scope
+    allows and keeps little of the answer. Raises ``model.handlers.Unreachable``."""
 
     async def http_get(self, target: HttpTarget) -> HttpAnswer:
-        """GET, following redirects to the same host. TLS is spoken with anybody, whatever certificate it has. Raises
-        NotTls where it is not spoken."""
+        """Send a GET, following redirects to the same host. TLS certificates are not verified. Raises NotTls if the
+        server does not speak TLS."""
         ...
 
     def prepare_http_get(self, target: HttpTarget) -> Callable[[], Awaitable[HttpAnswer]]:
-        """The same question, for whoever asks it again and again: what is sent is written once, and is kept as long as
-        what is returned."""
+        """Prepare the same request for callers that repeat it: the bytes are made once, and live as long as the
+        returned function."""
         ...
 
     async def tcp_connect(self, host: str, port: int) -> None:
@@ -202,5 +204,5 @@ class Handlers(Protocol):
         ...
 
     async def grpc_health(self, host: str, port: int, service: str, agent: str) -> Health:
-        """How the service says it is, by gRPC's health protocol without TLS; ``agent`` is the name we go by."""
+        """Return the health of a service, by gRPC's health protocol without TLS; ``agent`` is our user agent."""
         ...
