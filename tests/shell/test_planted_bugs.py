@@ -83,7 +83,7 @@ async def test_in_reading_a_file(
             bench.directory.write("good.yaml", manifest("good"))
             assert {"bad": "app:1", "good": "app:1"} == await bench.snapshots.next()
             [fault] = bench.source.faults()
-            assert "cannot be read for a bug in the agent: TypeError: a bug" == fault.problem
+            assert "cannot be read because of a bug in the agent: TypeError: a bug" == fault.problem
         await trio.sleep(21)
         assert {"bad": "app:2", "good": "app:1"} == await bench.snapshots.next()
         assert () == bench.source.faults()
@@ -100,7 +100,7 @@ async def test_in_reading_a_url(
             patch.setattr(reading, "load_manifest", breaking(manifests.load_manifest, lambda *_: True))
             bench.server.answer = (200, manifest("two"))
             assert {"one": "app:1"} == await bench.snapshots.next()
-            assert ["cannot be read for a bug in the agent: TypeError: a bug"] == [
+            assert ["cannot be read because of a bug in the agent: TypeError: a bug"] == [
                 fault.problem for fault in bench.source.faults()
             ]
         bench.server.answer = (200, manifest("three"))

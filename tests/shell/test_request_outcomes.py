@@ -64,7 +64,7 @@ async def test_a_no_ends_an_outage_and_is_said_once_a_minute(
         await trio.sleep(1)
 
     assert outage.since is None
-    assert ["The API server refuses asking: not you; asking again until it does not"] * 2 == caplog.messages
+    assert ["The API server refuses asking: not you; retrying until it accepts"] * 2 == caplog.messages
 
 
 @pytest.mark.parametrize("kind", [Conflict, ObjectExists, ObjectMissing])
@@ -86,7 +86,7 @@ async def test_a_race_that_was_lost_ends_an_outage_and_is_said_once_it_is_lost_t
         await trio.sleep(60)
     outcomes.failed(kind("too late again"))
 
-    assert ["The API server refuses asking: too late again; asking again until it does not"] == caplog.messages
+    assert ["The API server refuses asking: too late again; retrying until it accepts"] == caplog.messages
 
 
 async def test_what_to_show_is_our_own_problem_and_a_server_that_does_not_know_it_is_there(

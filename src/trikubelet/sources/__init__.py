@@ -1,8 +1,8 @@
-"""What pods this node should have: who says so, and what they come to together.
+"""The sources of the pods that this node should run, and their merge.
 
     file, url, api ── whole Snapshots ──► a Slot for each ──► mux (core.merge) ──► desired, objects
                                                                └─ changes of single pods ──► the sync loop
 
-Each source tells all it has, whenever that is another; what several say is put together in one place. Nothing here
-knows what becomes of a pod.
+Each source publishes its whole state when it changes; the mux merges them. Nothing here depends on what happens to a
+pod afterwards.
 """

@@ -1,13 +1,13 @@
-"""Taking over the static pods that another kubelet began on this root directory, under the UIDs it gave them.
+"""Adopts the static pods that another kubelet began on this root directory, under that kubelet's UIDs.
 
     first snapshot of files ─► pods' directories: noted adoptions, and pods that this agent did not begin
-                               └► of these the runtime's observation ─► table: UID of the manifest ─► UID that runs
+                               └► the runtime's observation of these ─► table: UID of the manifest ─► running UID
     each snapshot ─► its pods with the UIDs of the table ─► mux
 
-The table is made once, before the mux hears of any file, because what runs under another UID would be ended as an
-earlier version of the pod. It waits for the runtime only if the root directory has pods that this agent did not begin.
-An adoption is noted in the pod's directory, so that an edit made while no agent runs is noticed by the next one.
-``core.adoption`` decides what may be taken over.
+The table is made once, before the mux receives any file, because a pod running under another UID would be ended as an
+earlier version. It waits for the runtime only if the root directory has pods that this agent did not begin. An adoption
+is noted in the pod's directory, so that an edit made while no agent runs is noticed by the next one. ``core.adoption``
+decides which pods may be adopted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LOOK_AGAIN_SECONDS: Final = 1.0
 
 
 class Adoption:
-    """Owns which UID of another kubelet stands for which UID that this agent computed from a manifest."""
+    """Owns the mapping of UIDs that this agent computed from manifests to UIDs of another kubelet."""
 
     def __init__(self, files: Files, cache: PodCache) -> None:
         self._files = files
@@ -56,7 +56,7 @@ class Adoption:
         self._failure_log = FailureLog()
 
     def uid_of(self, uid: str) -> str:
-        """The UID under which the pod runs for which a manifest has ``uid``."""
+        """Return the UID under which the pod with the manifest's UID ``uid`` runs."""
         return self._uids.get(uid, uid)
 
     async def settle(self, snapshot: Snapshot) -> Snapshot:
@@ -89,7 +89,7 @@ class Adoption:
                 self._match(pods, snapshot, observed)
 
     async def _read_directories(self) -> tuple[dict[str, str], list[str]]:
-        """Return the noted adoptions (UID of the manifest to UID that runs), and the UIDs of static pods that have
+        """Return the noted adoptions (UID of the manifest to running UID), and the UIDs of static pods that have
         neither such a note nor one of this agent's containers. Waits for a disk that does not answer: no pod can begin
         there."""
         while True:
@@ -113,7 +113,9 @@ class Adoption:
                 return await self._cache.newer_than(uid, since)
             except (RuntimeCallError, trio.TooSlowError) as error:
                 since, problem = instant(), str(error) or "it did not answer in time"
-        log.warning("Pod of UID %s: another kubelet began it, and the runtime cannot tell what it is: %s", uid, problem)
+        log.warning(
+            "Pod of UID %s: another kubelet began it, and the runtime cannot report its state: %s", uid, problem
+        )
         return None
 
     def _match(self, pods: Sequence[Pod], snapshot: Snapshot, observed: PodObservation) -> None:
@@ -122,9 +124,9 @@ class Adoption:
                 continue
             why_not = why_not_same(pod, snapshot.changed_ns.get(pod.metadata.uid), observed)
             if why_not:
-                log.warning("Pod %s: what another kubelet began is not taken over: %s", object_ref(pod), why_not)
+                log.warning("Pod %s: the pod of another kubelet is not taken over: %s", object_ref(pod), why_not)
                 continue
-            log.info("Pod %s: taking over what another kubelet began, UID %s", object_ref(pod), observed.uid)
+            log.info("Pod %s: taking over the pod of another kubelet, UID %s", object_ref(pod), observed.uid)
             self._uids[pod.metadata.uid] = observed.uid
             self._note(pod, observed.uid)
 

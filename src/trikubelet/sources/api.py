@@ -1,9 +1,9 @@
-"""The pods the API server has for this node, as a source like any other: whole snapshots into a slot.
+"""The API server's pods for this node, as a source like any other: whole snapshots in a slot.
 
-The informer keeps the pods; this only leaves out the mirrors, which are pictures of pods the node has anyway, and marks
-where the others came from. Nothing is put before the server was heard: until then nobody knows what it wants. Whoever
-joins the node to its cluster calls this only once the node's own object was heard of, too: by its labels pods are
-admitted (upstream waits likewise, upstream-behaviour.md §1.1).
+The informer keeps the pods. This source leaves out mirror pods, because the node has their static pods anyway, and
+marks the others as coming from the API server. Nothing is published before the server has answered, because its desired
+pods are unknown until then. The code that joins the cluster creates it only once the node's own object was received,
+too: pods are admitted by its labels (like upstream, upstream-behaviour.md §1.1).
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 
 
 def decode_pod(raw: bytes) -> k8s.Pod:
-    """A pod of the API server, marked as such whatever it says of itself. Raises msgspec.ValidationError."""
+    """Return a pod of the API server, marked as such whatever its own annotation is. Raises msgspec.ValidationError."""
     pod = decode_object(raw, k8s.Pod)
     annotations = pod.metadata.annotations | {CONFIG_SOURCE: API_SOURCE}
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=annotations))
 
 
 class ApiSource:
-    """Puts the informer's pods into the source's slot. Owns when this agent first saw each of them, which it adds as
-    upstream's annotation."""
+    """Publishes the informer's pods in the source's slot. Owns the time at which this agent first saw each of them,
+    which it adds as upstream's annotation."""
 
     def __init__(self, pods: ApiPods, slot: Slot[Snapshot], clock: Clock) -> None:
         self._pods = pods
         self._slot = slot
         self._clock = clock
         self._marked: dict[tuple[str, str], tuple[k8s.Pod, k8s.Pod]] = {}
-        """By namespace and name: the pod as the informer has it, and as it is passed on."""
+        """By namespace and name: the informer's pod, and the published one."""
 
     def changed(self, _: Collection[tuple[str, str]]) -> None:
-        """The informer's pods are others than before. Never blocks."""
+        """Publish the informer's pods, which have changed. Never blocks."""
         if self._pods.has_synced:
             before, marked = self._marked, {}
             for key, pod in self._pods.objects.items():
@@ -64,7 +64,8 @@ class ApiSource:
             self._slot.put(Snapshot(pods, undecodable=undecodable))
 
     def _with_time(self, pod: k8s.Pod, held: tuple[k8s.Pod, k8s.Pod] | None) -> k8s.Pod:
-        """The pod with the time at which it was first seen: now, unless it was passed on under this UID before."""
+        """Return the pod with the time at which it was first seen: now, unless it was published under this UID
+        before."""
         is_known = held is not None and held[1].metadata.uid == pod.metadata.uid
         seen = held[1].metadata.annotations[CONFIG_SEEN] if held and is_known else rfc3339_nano(self._clock.now_ns())
         annotations = pod.metadata.annotations | {CONFIG_SEEN: seen}

@@ -1,8 +1,8 @@
-"""The pods this node should hold, and which sources have spoken.
+"""The desired pods of this node, and the sources that have reported.
 
-The mux is the only writer. Admission and resizes read it, what compares and removes (housekeeping, eviction, garbage,
-unused images), the mirror pods, and the view that the node's APIs and metrics show. A pod stands here from the moment
-its source brought it until the source gave it up; its worker may outlive that.
+The mux is the only writer. Readers are admission and resizes, the parts that compare and remove (housekeeping,
+eviction, garbage, unused images), mirror pods, and the view for the node's APIs and metrics. A pod is in it from the
+moment its source published it until the source removed it; its worker may outlive that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DesiredPods:
-    """Owns the newest configuration of every wanted pod, by source. Written by the mux only."""
+    """Owns the newest configuration of every desired pod, by source. Written by the mux only."""
 
     def __init__(self, sources: Iterable[str]) -> None:
         self._by_source: dict[str, Mapping[str, Pod]] = {}
@@ -32,23 +32,23 @@ class DesiredPods:
         invalid_manifests: tuple[str, ...] = (),
         undecodable: Mapping[ObjectRef, str] | None = None,
     ) -> None:
-        """Everything the source wants now, its manifests that may want more, and pods of it that cannot be read (see
-        ``Snapshot``)."""
+        """Replace all that the source desires: its pods, its manifests that may desire more, and its undecodable pods
+        (see ``Snapshot``)."""
         self._by_source[source] = pods
         self._invalid_manifests[source] = invalid_manifests
         self._undecodable[source] = undecodable or {}
         self._sources_not_ready.discard(source)
 
     def of(self, source: str) -> Mapping[str, Pod]:
-        """What the source wants, by UID."""
+        """Return the pods of the source, by UID."""
         return self._by_source.get(source, {})
 
     def undecodable_of(self, source: str) -> Mapping[ObjectRef, str]:
-        """The pods of the source that nobody can read, and why."""
+        """Return the undecodable pods of the source, and why."""
         return self._undecodable.get(source, {})
 
     def get(self, uid: str) -> Pod | None:
-        """The pod of that UID, whichever source wants it."""
+        """Return the pod of that UID, from any source."""
         return next((pods[uid] for pods in self._by_source.values() if uid in pods), None)
 
     def __iter__(self) -> Iterator[Pod]:
@@ -59,22 +59,22 @@ class DesiredPods:
 
     @property
     def all_ready(self) -> bool:
-        """Whether every configured source has spoken at least once. Until then nothing unknown may be removed."""
+        """True if every configured source has reported at least once. Until then no unknown pod may be removed."""
         return not self._sources_not_ready
 
     @property
     def invalid_manifests(self) -> tuple[str, ...]:
-        """The manifests of which nobody can tell what they want. While there is one, nothing unknown may be removed."""
+        """Return the manifests whose desired pods are unknown. While there is one, no unknown pod may be removed."""
         return tuple(name for names in self._invalid_manifests.values() for name in names)
 
     @property
     def undecodable(self) -> frozenset[str]:
-        """The UIDs of pods that are wanted and that nobody can read."""
+        """Return the UIDs of desired pods that cannot be decoded."""
         return frozenset(ref.uid for refs in self._undecodable.values() for ref in refs)
 
     @property
     def sources_not_ready(self) -> frozenset[str]:
-        """The sources that have not spoken yet."""
+        """Return the sources that have not reported yet."""
         return frozenset(self._sources_not_ready)
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
-"""Says in the log what is wrong with manifests: each fault once when it appears, and once more when all is well.
+"""Logs the faults of manifests: each fault once when it appears, and once more when a manifest has none any more.
 
-Both manifest sources tell it everything that is wrong after each look; most looks change nothing and are silent.
+Both manifest sources report all current faults after each look; most looks change nothing and log nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ log = logging.getLogger(__name__)
 
 
 class FaultLog:
-    """Owns which faults were said."""
+    """Owns the faults that were logged."""
 
     def __init__(self) -> None:
         self._said: frozenset[Fault] = frozenset()
 
     def tell(self, faults: Iterable[Fault]) -> None:
-        """Everything that is wrong now, in order."""
+        """Take all current faults, in order."""
         now = dict.fromkeys(faults)
         for fault in now:
             if fault not in self._said:

@@ -2,21 +2,21 @@
 
     directory ──entries──► changed files ──read, load──► FileState per file ──claim──► snapshot ──► Slot ──► mux
 
-It looks at the directory every ``file_check_seconds``, and at once when a watch says that something changed. The watch
-only wakes; the directory tells. Unchanged files are not read. What a faulty, vanished or doubly given pod means is
-decided in ``core.file_source``; this module reads, remembers and publishes. A manifest that is removed and written
-again restarts its pod (``sources/rewritten.py``).
+It lists the directory every ``file_check_seconds``, and at once when a watch reports a change. The watch only wakes it;
+the listing decides. Unchanged files are not read. ``core.file_source`` decides the meaning of faulty, vanished and
+duplicate pods; this module reads, remembers and publishes. A manifest that is removed and written again restarts its
+pod (``sources/rewritten.py``).
 
-Two things are not believed at once. A file that changed a moment ago and has faults or lost a pod may be half written:
-it is read again when it has settled, and where it never does it is a fault, which nobody waits for. A directory that is
-gone may be on its way back (a mount, a swap by rename): it counts as empty only after ``file_check_seconds``. So does
-another one without manifests that stands in its place, which is what is left where a mount goes.
+Two observations are not trusted at once. A file that changed a moment ago and has faults or lost a pod may be half
+written: it is read again when it has settled, and if it never does, it has a fault and nothing waits for it. A missing
+directory may come back (a mount, a swap by rename): it counts as empty only after ``file_check_seconds``. So does
+another directory without manifests in its place, which is what an unmount leaves.
 
-Files are read one after another, so one of them can hold the others up, but not for long: the disk has
-``READ_SECONDS_MAX`` to give it, and ``load_manifest`` as long again to make sense of it. After that it is a fault, its
-thread is left alone, and until that ends the others do not wait for this file again. How much there is to make sense of
-is bounded before (``manifest_bytes_max``; what aliases bring, in ``core.document.yaml_text``). A bug that a file
-provokes is a fault of it, too, wherever it is met: no single file ends the source.
+Files are read one after another, so one file can delay the others, but not for long: reading may take
+``READ_SECONDS_MAX``, and ``load_manifest`` as long again. After that the file has a fault, its thread is left alone,
+and until that ends the others do not wait for this file again. The amount of parsing is bounded before
+(``manifest_bytes_max``; the expansion of aliases in ``core.document.yaml_text``). A bug that a file provokes is a fault
+of it, too: no single file ends the source.
 """
 
 from __future__ import annotations
@@ -67,51 +67,52 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 READ_SECONDS_MAX = 30.0
-"""One file, or one list of the directory. Only a hung file system takes longer; so does only a file that nobody means
-for one pod, where it is to be made sense of."""
+"""Time in seconds for one file, or one listing of the directory. Only a hung file system takes longer; in parsing, only
+a file that is far too large for a pod."""
 _HANGS = "does its file system hang?"
 _LOADS_LONG = "make it smaller, or split it"
 LOAD_AGAIN_SECONDS = 600.0
-"""A file that took too long is not made sense of again before it has changed, or so much time has passed: the machine
-may have been busy, and the thread may still be at it."""
-_LOOKING_FOR_BEGUN = "see which pods were begun before this start"
+"""Seconds until a file whose parsing timed out is parsed again unless it has changed: the machine may have been busy,
+and the thread may still be running."""
+_LOOKING_FOR_BEGUN = "find the pods that were begun before this start"
 BURST_SECONDS = 0.05
-"""What changes within this time of a notice is read together."""
+"""Changes within that many seconds of a notification are read together."""
 
 
 class ManifestFiles(Protocol):
     """The directory, or the file, on the host."""
 
     async def listing(self) -> Listing:
-        """Every name in the directory, or the file itself. Raises FileNotFoundError when there is neither, OSError, and
-        StillRunning while an earlier look hangs."""
+        """Return every name in the directory, or the file itself. Raises FileNotFoundError if there is neither,
+        OSError, and StillRunning while an earlier call hangs."""
         ...
 
     async def read(self, path: str) -> bytes:
-        """A file's content. Raises OSError; EFBIG for one larger than a manifest may be; and StillRunning as above."""
+        """Return a file's content. Raises OSError; EFBIG for one larger than a manifest may be; and StillRunning as
+        above."""
         ...
 
 
 class BegunPods(Protocol):
-    """Which pods an earlier agent began (``ports.PodDirectories``)."""
+    """The pods that an earlier agent began (``ports.PodDirectories``)."""
 
     async def pods_on_disk(self) -> frozenset[str]:
-        """UIDs that have a pod directory. Raises OSError, also where the disk does not answer."""
+        """Return the UIDs that have a pod directory. Raises OSError, also if the disk does not answer."""
         ...
 
 
 class Threads(Protocol):
-    """Where long computations go (``kit.threads.ThreadPool``)."""
+    """Runs long computations (``kit.threads.ThreadPool``)."""
 
     async def run(self, work: Callable[[], T], key: str = "") -> T:
-        """Do the work; return what it returns. Raises OSError where no thread can be started, and StillRunning while
-        work of the same key, which was given up, goes on."""
+        """Run the work and return its result. Raises OSError if no thread can be started, and StillRunning while
+        cancelled work of the same key runs."""
         ...
 
 
 class FileSource:
-    """Owns what the manifest directory says: each file's state, and which file has which pod. Its only writer is its
-    own task."""
+    """Owns the state of the manifest directory: each file's state, and the file of each pod. Its only writer is its own
+    task."""
 
     def __init__(
         self,
@@ -136,13 +137,13 @@ class FileSource:
         self._wake: Slot[None] = Slot()
         self._rewritten = Rewritten(path)
         self._stamps: dict[str, Stamp] = {}
-        self._loads_long: dict[str, float] = {}  # when they may be made sense of again
+        self._loads_long: dict[str, float] = {}  # when they may be parsed again
         self._states: dict[str, FileState] = {}
         self._unsettled: dict[str, float] = {}
         self._unsettled_since: dict[str, float] = {}
         self._held_since: float | None = None
         self._claims = Claims({}, {})
-        self._has_changed = True  # what files have, since it was settled which of them has which name
+        self._has_changed = True  # the files have changed since their claims were settled
         self._own_faults: tuple[Fault, ...] = ()
         self._directory: DirectoryId | None = None  # the one that the files are from
         self._missing_since: float | None = None
@@ -154,17 +155,16 @@ class FileSource:
         self._barriers = FaultBarriers(log, "%s: a bug in getting it from the disk; what it brought before stays")
 
     def files(self) -> Mapping[str, FileState]:
-        """What each file contributes and what is wrong with it, by path; what is wrong with the directory itself under
-        its own path."""
+        """Return the content and faults of each file, by path; faults of the directory itself under its own path."""
         problem = {self._path: FileState(faults=self._own_faults)} if self._own_faults else {}
         return {**problem, **self._claims.states}
 
     def faults(self) -> tuple[Fault, ...]:
-        """Everything that is wrong now, file by file."""
+        """Return all current faults, file by file."""
         return tuple(fault for state in self.files().values() for fault in state.faults)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Follow the directory until cancelled. Started: it was looked at once."""
+        """Follow the directory until cancelled. Started once it was listed."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch)
             await self._look()
@@ -182,7 +182,7 @@ class FileSource:
         return min([due, *self._unsettled.values()])
 
     async def _watch(self) -> None:
-        """Turn notices into looks. Where nothing can be watched, the regular looks must do until it can."""
+        """Turn notifications into looks. If no watch is possible, the regular looks suffice until it is."""
         backoff = Backoff(min(1.0, self._bounds.file_check_seconds), self._bounds.file_check_seconds)
         said = ""
         while True:
@@ -190,7 +190,7 @@ class FileSource:
                 async with self._watcher.watch(self._path) as changes:
                     backoff.reset()
                     said = ""
-                    self._wake.put(None)  # what changed before the watch stood
+                    self._wake.put(None)  # changes before the watch was set up
                     async for unlinked in changes:
                         self._rewritten.note(unlinked, self._known())
                         self._wake.put(None)
@@ -199,21 +199,21 @@ class FileSource:
                     seconds = self._bounds.file_check_seconds
                     log.warning("Cannot watch %s: %s; looking there every %g s instead", self._path, error, seconds)
                 if str(error) != said:
-                    self._wake.put(None)  # it may have been taken away
+                    self._wake.put(None)  # it may have been removed
                 said = str(error)
             await trio.sleep(backoff.next_seconds())
 
     # ---- looking ----
 
     async def _look(self) -> None:
-        """Bring everything up to date with the disk, and publish what changed."""
-        unlinked = self._rewritten.unlinked()  # before the listing: what is in it was written again
+        """Bring everything up to date with the disk, and publish the changes."""
+        unlinked = self._rewritten.unlinked()  # before the listing: a name in that was written again
         listing = await self._in_time(self._disk.listing, self._path, _HANGS)
         if isinstance(listing, Fault):
             self._read_later()
             self._own_faults = (listing,)
             self._fault_log.tell(self.faults())
-            return  # what was there before runs on
+            return  # the earlier pods keep running
         wanted = [] if listing is None else self._manifests(listing.entries)
         if listing is None or is_away(self._known(), self._directory, listing.directory, wanted):
             self._read_later()
@@ -229,8 +229,8 @@ class FileSource:
         await self._publish()
 
     async def _in_time(self, ask: Callable[[], Awaitable[T]], path: str, if_slow: str) -> T | Fault | None:
-        """The answer; None for what does not exist; else why there is no answer, with ``if_slow`` as what to do where
-        it did not come in time."""
+        """Return the result; None if the file does not exist; else the fault, with ``if_slow`` as the remedy for a
+        timeout."""
         with self._barriers.of(path) as barrier:
             try:
                 with trio.fail_after(READ_SECONDS_MAX):
@@ -245,9 +245,9 @@ class FileSource:
         return bug_fault(path, barrier.fault)
 
     async def _read(self, entry: Entry) -> FileState | None:
-        """What a file says; None when it is gone again."""
+        """Return the content of a file; None if it is gone again."""
         if entry.kind in (EntryKind.LOST, EntryKind.CIRCLE):
-            fault = Fault(entry.path, None, "", f"a {entry.kind.value}", "mend or remove the link")
+            fault = Fault(entry.path, None, "", f"a {entry.kind.value}", "fix or remove the link")
             return FileState(faults=(fault,))
         path = entry.path
         found: bytes | FileState | Fault | None = await self._in_time(partial(self._disk.read, path), path, _HANGS)
@@ -264,17 +264,17 @@ class FileSource:
         return self._loads_long.get(path, math.inf) <= trio.current_time()
 
     def _read_later(self) -> None:
-        """What has not settled is not read now: not at once again either."""
+        """Skip files that have not settled: they are read later, not at once again."""
         self._unsettled = dict.fromkeys(self._unsettled, trio.current_time() + SETTLED_SECONDS)
 
     def _manifests(self, entries: tuple[Entry, ...]) -> list[Entry]:
         for path in self._ignored.keys() - {entry.path for entry in entries}:
-            del self._ignored[path]  # editors leave another name each time: what is kept is what is there
+            del self._ignored[path]  # editors use a new name each time: only existing names are kept
         return [entry for entry in entries if self._is_manifest(entry)]
 
     def _is_manifest(self, entry: Entry) -> bool:
         name = os.path.basename(entry.path)
-        if entry.path == self._path:  # a single file may be called anything
+        if entry.path == self._path:  # a single file may have any name
             return True
         why = why_ignored(name)
         if why is None and entry.kind not in (EntryKind.FILE, EntryKind.LOST, EntryKind.CIRCLE):
@@ -288,7 +288,7 @@ class FileSource:
         return False
 
     def _take(self, entry: Entry, now: FileState | None, *, again: bool = False) -> None:
-        """Remember what a file says. ``again``: it was removed and written again."""
+        """Record the content of a file. ``again``: it was removed and written again."""
         path = entry.path
         if now is None:
             self._drop(path)
@@ -309,7 +309,7 @@ class FileSource:
             self._never_good.add(path)
         counted = self._claims.states.get(path, FileState()).pods if self._published is not None else ()
         self._states[path] = folded = fold_file(path, before, now, counted)
-        if again and not now.faults:  # a faulty manifest costs no pod that runs: it restarts when that is mended
+        if again and not now.faults:  # a faulty manifest ends no running pod: it restarts when the manifest is fixed
             self._rewritten.written(path)
         self._has_changed = True
         # A file that could not be read may be readable without having changed.
@@ -332,7 +332,7 @@ class FileSource:
         self._unsettled_since.pop(path, None)
 
     async def _note_missing(self, why: str) -> None:
-        """No fault: it may be on its way back. What was wrong with it before is none any more."""
+        """Log a missing directory, which is no fault, because it may come back. Its earlier faults are dropped."""
         now = trio.current_time()
         self._own_faults = ()
         if self._missing_since is None:
@@ -370,13 +370,14 @@ class FileSource:
         return {pod.metadata.uid: stamp.changed_ns for state, stamp in known for pod in state.pods}
 
     async def _settle_claims(self) -> tuple[Claims, bool]:
-        """Who has which name, and whether that is settled. Nobody had one before the first word: until then it is
-        settled again each time, for a file that is read late, as it was half written, may be the one whose pod runs.
+        """Return the file of each name, and whether that is final. Before the first snapshot no file has a name: the
+        claims are settled anew each time, because a half-written file that is read late may be the one whose pod runs.
 
-        Which pods run, the runtime would say, but not while it is away, and then all pods would wait. Their
-        directories are there at once, and they are what a pod has from before it first starts until after its end: a
-        copy that was refused never has one. On a disk that does not show them no pod can begin either, so nothing is
-        lost by waiting for it; but where no two files give the same, there is nothing to wait for."""
+        The runtime would report the running pods, but not while it is down, and then all pods would wait. Their
+        directories are available at once, and a pod has one from before its first start until after its end: a rejected
+        duplicate never has one. If the disk does not show them, no pod can begin there either, so waiting loses
+        nothing; but if no two files have the same pod, there is nothing to wait for.
+        """
         if self._published is not None:
             return keep_what_runs(claim(self._states, self._claims.owners), self._published.pods), True
         try:
@@ -389,8 +390,8 @@ class FileSource:
         return claim(self._states, {}, begun), True
 
     def _is_held(self) -> bool:
-        """Whether the first word waits: one that leaves out a file would have its pods taken for orphans. It waits only
-        so long, be it for one file that never settles or for always another, and then those count as faulty."""
+        """True while the first snapshot waits, because a snapshot without a file would make its pods orphans. The wait
+        is bounded, whether one file never settles or always another one; then those count as faulty."""
         if not self._unsettled:
             return False
         time = trio.current_time()

@@ -1,11 +1,11 @@
 """The config mux: whole snapshots of the sources in, changes of single pods out.
 
-Each source writes into a Slot of its own, so a fast one never blocks and a slow one never hides another. The channel to
-the sync loop is the one blocking edge in the agent; it is not on the task ring, since nothing the sync loop does waits
-for a source.
+Each source has a Slot of its own, so a fast one never blocks and a slow one never hides another. The channel to the
+sync loop is the only blocking edge in the agent. It cannot deadlock, because nothing in the sync loop waits for a
+source.
 
-A UID is of one source at a time: of whichever had it first, until the changes that give it up were sent. Another source
-that wants it meanwhile is told so, and its newest snapshot is compared once more then.
+A UID belongs to one source at a time: to the first one that had it, until the changes that remove it were sent. Another
+source that has it meanwhile gets an error, and its newest snapshot is compared once more afterwards.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 
 
 class Mux:
-    """Compares each snapshot with the one before and passes on what changed. A source's objects are known before the
-    pods that came with them. Owns which source has which UID, and each source's newest snapshot with the pods of it
-    that were left out."""
+    """Compares each snapshot with the one before and passes on the changes. A source's objects are known before the
+    pods that came with them. Owns the source of each UID, and each source's newest snapshot with the pods of it that
+    were left out."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Mux:
         self._events.record(ref, "Warning", "FailedValidation", message)
 
     def _give_up(self, source: str, changes: Sequence[PodUpdate]) -> None:
-        """The changes were sent: others may have the UIDs of the pods that are gone."""
+        """Release the UIDs of removed pods for other sources, because the changes were sent."""
         gone = {one.pod.metadata.uid for one in changes if one.op is Op.REMOVE} - self._desired.of(source).keys()
         for uid in gone:
             self._owners.pop(uid, None)

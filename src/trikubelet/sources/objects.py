@@ -1,10 +1,10 @@
-"""The objects this node's pods refer to (``ports.PodObjects``): who is asked for which pod.
+"""The objects that this node's pods refer to (``ports.PodObjects``), from the source of each pod.
 
-    a pod of the API server ─► the API server (``kube.pod_objects``), from the moment the node joins its cluster on
-    a static pod            ─► the manifests: what stands in them next to the pods
+    a pod of the API server ─► the API server (``kube.pod_objects``), once the node has joined its cluster
+    a static pod            ─► the manifests: objects next to the pods
 
-A file on a node must not reach for objects that nobody granted it, so a static pod is never served from the API server;
-and what an administrator put on a node serves no pod that a user of the cluster wrote.
+A file on a node must not read objects that it was not granted, so a static pod never gets objects of the API server. In
+return, an administrator's objects on a node are not for pods of the cluster's users.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 
 
 class ManifestObjects:
-    """Owns the ConfigMaps and Secrets that stand in manifests, by source, and which pods asked for which. ``changed``:
-    an object of the pods of these UIDs came, changed or went."""
+    """Owns the ConfigMaps and Secrets in manifests, by source, and the pods that requested them. ``changed``: is called
+    with the UIDs of the pods whose object was added, changed or removed."""
 
     def __init__(self, sources: Iterable[str]) -> None:
         self.changed: Final[Listeners[Collection[str]]] = Listeners("ConfigMaps and Secrets of manifests")
@@ -43,11 +43,11 @@ class ManifestObjects:
 
     @property
     def pods(self) -> Collection[str]:
-        """UIDs of those that asked for something and still need it."""
+        """Return the UIDs of pods that requested an object and still need it."""
         return self._asked.keys()
 
     def replace(self, source: str, objects: Iterable[ManifestObject]) -> None:
-        """Everything the source has now. Never blocks."""
+        """Replace all objects of the source. Never blocks."""
         before, now = self._by_source[source], {object_name(one): one for one in objects}
         self._by_source[source] = now
         for name in now.keys() - before.keys():
@@ -91,7 +91,7 @@ class ManifestObjects:
         await trio.lowlevel.checkpoint()
         wanted = f"{kind} {pod.metadata.namespace}/{name}"
         self._asked.setdefault(pod.metadata.uid, set()).add(wanted)
-        # Of two sources with one name the first counts, until it has it no more.
+        # If two sources have the same name, the first one counts until it has it no more.
         return next((objects[wanted] for objects in self._by_source.values() if wanted in objects), None)
 
     def __repr__(self) -> str:
@@ -99,14 +99,14 @@ class ManifestObjects:
 
 
 class NodeObjects:
-    """Owns whether there is a cluster to ask."""
+    """Owns whether there is a cluster to read from."""
 
     def __init__(self, manifests: ManifestObjects) -> None:
         self.manifests = manifests
         self._cluster: PodObjects | None = None
 
     def join(self, cluster: PodObjects) -> None:
-        """The node has joined a cluster, whose pods are served with its objects."""
+        """Use the objects of the cluster that the node has joined, for the cluster's pods."""
         self._cluster = cluster
 
     async def config_map(self, pod: k8s.Pod, name: str) -> k8s.ConfigMap | None:
@@ -129,7 +129,7 @@ class NodeObjects:
         return await (self._cluster or self.manifests).services(pod)
 
     async def runtime_class(self, pod: k8s.Pod, name: str) -> k8s.RuntimeClass | None:
-        # Also for a static pod, as upstream: a class is no secret, and there is one way to run what it names.
+        # Also for a static pod, like upstream: a class is no secret, and there is one way to run what it names.
         return await (self._cluster or self.manifests).runtime_class(pod, name)
 
     async def trust_bundles(self, pod: k8s.Pod) -> Iterable[k8s.ClusterTrustBundle]:

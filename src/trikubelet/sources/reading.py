@@ -1,7 +1,7 @@
-"""Reading a manifest: off the event loop, and without a bug in it becoming anybody else's.
+"""Reads a manifest off the event loop, and turns a bug in reading it into a fault of the manifest.
 
-A manifest is anybody's text. Where reading it provokes a bug, that is a fault of it like any other: what it brought
-before stays, as with any fault, and other manifests are read.
+A manifest is untrusted text. If reading it provokes a bug, that is a fault like any other: its earlier content stays,
+and other manifests are read.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class ManifestReader:
         self._node_name = node_name
         self._threads = threads
         self._clock = clock
-        self._barriers = FaultBarriers(log, "%s: a bug in reading it; what it brought before stays")
+        self._barriers = FaultBarriers(log, "%s: a bug in reading it; its earlier content stays")
 
     async def read(self, octets: bytes, origin: str) -> FileState:
-        """What a manifest says; ``origin``: its path or URL, under which its faults are reported. Raises OSError where
-        there is no thread for it now, and StillRunning while an earlier reading of it, which was given up, goes on:
+        """Return the content of a manifest; ``origin``: its path or URL, under which its faults are reported. Raises
+        OSError if there is no thread for it now, and StillRunning while an earlier cancelled reading of it runs:
         neither is the manifest's fault or a bug."""
         seen = rfc3339(self._clock.now_ns())
         with self._barriers.of(origin) as barrier:
@@ -51,6 +51,6 @@ class ManifestReader:
 
 
 def bug_fault(origin: str, bug: Exception) -> Fault:
-    """What to say of a manifest, a directory of them or a URL, getting or reading which provoked a bug."""
-    problem = f"cannot be read for a bug in the agent: {type(bug).__name__}: {message_of(bug)}"
+    """Return the fault of a manifest, a directory of them or a URL that provoked a bug."""
+    problem = f"cannot be read because of a bug in the agent: {type(bug).__name__}: {message_of(bug)}"
     return Fault(origin, None, "", problem, "report it with the manifest; the log has more")

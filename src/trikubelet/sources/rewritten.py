@@ -1,8 +1,8 @@
-"""Manifests that are removed and written again: their pods end and start again, though nothing changed.
+"""Detects manifests that are removed and written again: their pods end and start again, though nothing changed.
 
-Operators restart static pods like this, and upstream does it, too. A look at the directory cannot see it: the file is
-there before and after. So the watch names what was unlinked, and a name that is in a later listing was written again.
-Editors and package tools rename, which unlinks nothing and restarts nothing.
+Operators restart static pods like this, and upstream does it, too. A listing cannot show it, because the file is there
+before and after. So the watch reports unlinked names, and a name in a later listing was written again. Editors and
+package tools rename, which unlinks nothing and restarts nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Rewritten:
-    """Owns which files of ``place``, a directory or one file, were unlinked, and how often each was written again."""
+    """Owns the unlinked files of ``place``, a directory or one file, and how often each was written again."""
 
     def __init__(self, place: str) -> None:
         self._place = place
@@ -25,23 +25,24 @@ class Rewritten:
         self._lives: dict[str, int] = {}
 
     def note(self, names: Collection[str], known: Collection[str]) -> None:
-        """These names were unlinked. Only the paths of ``known`` files count, which also bounds how many there are."""
+        """Record that these names were unlinked. Only the paths of ``known`` files count, which also bounds their
+        number."""
         paths = {os.path.join(self._place, name) for name in names}
         if os.path.basename(self._place) in names:  # the place may be a file
             paths.add(self._place)
         self._unlinked |= paths & set(known)
 
     def unlinked(self) -> frozenset[str]:
-        """The paths that were unlinked. One that is in a listing of later was written again."""
+        """Return the unlinked paths. One in a later listing was written again."""
         return frozenset(self._unlinked)
 
     def written(self, path: str) -> None:
-        """The file is there again and was read."""
+        """Record that the file exists again and was read."""
         self._unlinked.discard(path)
         self._lives[path] = self._lives.get(path, 0) + 1
 
     def forget(self, path: str) -> None:
-        """The file is gone, and so are its pods."""
+        """Forget the file, which is gone like its pods."""
         self._unlinked.discard(path)
         self._lives.pop(path, None)
 

@@ -1,4 +1,4 @@
-"""What a source says at one moment, as it goes from the source through its slot to the mux."""
+"""The state of a source at one moment, on its way from the source through its slot to the mux."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
 
 class Snapshot(Frozen):
-    """Everything a source wants now, and the ``objects`` beside its pods for them to read. ``invalid_manifests`` names
-    its manifests that had faults when the agent began and have had them since: what pods they once brought nobody can
-    know, so while there is one, orphans are left alone. ``undecodable`` are pods whose newest version nobody can read,
-    and why: wanted, whatever they are, so what runs of them stays as it is. All travel with the pods, because a
-    manifest is mended and its pod wanted again at the same moment. ``changed_ns``: when the files of static pods were
-    changed last, by the pods' UIDs; empty for sources that are not files. ``lives`` counts, by UID,
-    how often a pod's manifest was removed and written again: a pod with another number ends and starts again, though it
-    is the same."""
+    """All that a source desires now, and the ``objects`` for its pods to read. ``invalid_manifests``: manifests that
+    have had faults since the agent began. Their earlier pods are unknown, so while there is one, orphans are left
+    alone. ``undecodable``: pods whose newest version cannot be decoded, and why. They are desired with an unknown
+    configuration, so their running containers stay as they are. All travel with the pods, because a fixed manifest and
+    its pod must appear at the same moment. ``changed_ns``: when the files of static pods last changed, by the pods'
+    UIDs; empty for sources that are not files. ``lives``: how often a pod's manifest was removed and written again, by
+    UID: a pod with another number ends and starts again, though it is unchanged."""
 
     pods: tuple[Pod, ...] = ()
     invalid_manifests: tuple[str, ...] = ()

@@ -1,9 +1,9 @@
 """The http source: static pods from a URL (``staticPodURL``, ``--manifest-url``).
 
-Asked every ``http_check_seconds``. A body that did not change is not read again. A server that cannot be reached, says
-anything but 200 or sends nothing, or only comments, changes nothing: its last good answer counts on, and until the
-first one this source has not spoken. Who has no pods for the node says so, with an empty PodList. A body with faults is
-treated as a faulty file is, by ``core.file_source``. One that came without its length and lost a pod is believed when
+It is fetched every ``http_check_seconds``. An unchanged body is not read again. A failure (no connection, a status
+other than 200, an empty body, or only comments) changes nothing: the last good answer stays in use, and before the
+first one this source has not reported. A server without pods for the node sends an empty PodList. A body with faults is
+treated like a faulty file, by ``core.file_source``. A body that came without its length and lost a pod is trusted when
 the next one is the same: it may have been cut between two documents.
 """
 
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FETCH_SECONDS_MAX = 10.0
-"""One request and its whole answer (upstream: 10 s)."""
+"""Time for one request and its whole answer, in seconds (upstream: 10 s)."""
 FAILURES_LOUD = 3
-"""Failures in a row that are worth a warning; the others only speak to who listens for details (upstream: 3)."""
+"""Consecutive failures that are logged as warnings; later ones only in the debug log (upstream: 3)."""
 OK = 200
 FOR_NO_PODS = "for no pods send an empty PodList"
 
 
 class ManifestFetch(Protocol):
-    """One GET of the manifest URL."""
+    """A GET of the manifest URL."""
 
     async def fetch(self) -> ManifestAnswer:
-        """The answer. Raises OSError when there is none, one too large, or one known to be cut."""
+        """Return the answer. Raises OSError if there is none, one too large, or one known to be cut."""
         ...
 
 
 class UrlSource:
-    """Owns what the manifest URL says, and how often in a row it did not. Its only writer is its own task."""
+    """Owns the content of the manifest URL, and its number of consecutive failures. Its only writer is its own task."""
 
     def __init__(
         self,
@@ -76,18 +76,18 @@ class UrlSource:
         self._failures = 0
         self._was_good = False
         self._fault_log = FaultLog()
-        self._barriers = FaultBarriers(log, "%s: a bug in fetching it; what it brought before stays")
+        self._barriers = FaultBarriers(log, "%s: a bug in fetching it; its earlier content stays")
 
     def files(self) -> Mapping[str, FileState]:
-        """What the URL contributes and what is wrong with it."""
+        """Return the content of the URL and its faults."""
         return {self._url: replace(self._state, faults=self.faults())}
 
     def faults(self) -> tuple[Fault, ...]:
-        """Everything that is wrong now."""
+        """Return all current faults."""
         return (*self._own_faults, *self._state.faults)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Follow the URL until cancelled. Started at once: a server may take its time."""
+        """Follow the URL until cancelled. Started at once, because a server may be slow."""
         task_status.started()
         async for _ in Every(self._bounds.http_check_seconds):
             answer = await self._ask()
@@ -98,7 +98,7 @@ class UrlSource:
                 self._note_failure(fault)
 
     async def _ask(self) -> ManifestAnswer | Fault:
-        """A good answer, or why there is none."""
+        """Return a good answer, or the fault."""
         with self._barriers.of(self._url) as barrier:
             return await self._asked()
         assert barrier.fault is not None
@@ -113,7 +113,7 @@ class UrlSource:
         except trio.TooSlowError:
             return self._fault(f"cannot be fetched: no answer within {FETCH_SECONDS_MAX:g} s")
         if answer.status != OK:
-            return self._fault(f"cannot be fetched: the server says {answer.status} where 200 is expected")
+            return self._fault(f"cannot be fetched: the server answers {answer.status} instead of 200")
         if not answer.body:
             return self._fault("cannot be fetched: the server sent nothing", FOR_NO_PODS)
         return answer
@@ -122,7 +122,7 @@ class UrlSource:
         return Fault(self._url, None, "", problem, remedy)
 
     async def _take(self, answer: ManifestAnswer) -> Fault | None:
-        """What the answer says counts from now on; or why it does not, and then the same one is read again next
+        """Start to use the answer. Return the fault if it is not usable, and then the same answer is read again next
         time."""
         body = answer.body
         if body == self._body:
@@ -136,7 +136,7 @@ class UrlSource:
             return self._fault("the server sent nothing but blanks or comments", FOR_NO_PODS)
         if not answer.has_length and body != self._doubted and not now.faults and has_lost(self._state, now):
             self._doubted = body
-            problem = "lost a pod or an object, and came without its length: believed when the next answer is the same"
+            problem = "lost a pod or an object, and came without its length: used once the next answer is the same"
             log.warning("Manifest URL %s %s (have the server send Content-Length)", self._url, problem)
             return None
         self._body, self._doubted = body, None
@@ -150,7 +150,7 @@ class UrlSource:
         self._failures += 1
         self._own_faults = (fault,)
         level = logging.WARNING if self._failures <= FAILURES_LOUD else logging.DEBUG
-        # Who waits for a fourth is to know that none comes; what is wrong stays where the pods are shown.
+        # A reader who waits for a fourth line must know that none comes; the faults stay visible with the pods.
         last = "; the next are not logged, `trikubelet get pods` shows them" if self._failures == FAILURES_LOUD else ""
         log.log(level, "Manifest URL: %s (attempt %d without success%s)", fault, self._failures, last)
 
@@ -164,7 +164,7 @@ class UrlSource:
 
 
 def without_password(url: str) -> str:
-    """The URL as it may be shown, and as it names the pods: a password in it is nobody's business, and changing it
+    """Return the URL for messages and for the pods' source: a password in it must not be disclosed, and changing it
     must not replace every pod."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

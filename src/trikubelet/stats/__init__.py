@@ -1,5 +1,5 @@
-"""What the node, its pods and their containers use, found out when somebody asks.
+"""The resource usage of the node, its pods and their containers, measured on request.
 
-``provider`` takes a snapshot of everything, ``disks`` measures what takes long and keeps it for a minute. Nothing is
-read while nobody asks.
+``provider`` takes a snapshot of everything, ``disks`` makes slow measurements and caches them for a minute. Without
+requests nothing is read.
 """

@@ -1,4 +1,4 @@
-"""What `Disks` measures in one go, what is known of it, and how a thread counts it."""
+"""The units of work of ``Disks``, their results, and the counting of one in a thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Piece(NamedTuple):
-    """What is measured in one go: directories by what they are, ``logs/CONTAINER`` or ``volumes/NAME``."""
+    """One unit of measuring: directories by their content, ``logs/CONTAINER`` or ``volumes/NAME``."""
 
     key: str
     paths: Mapping[str, str]
@@ -29,10 +29,10 @@ class Piece(NamedTuple):
 
 
 class Record(msgspec.Struct):
-    """What is known of a piece. ``found``: what it came to when it was last measured to the end, None if it never was,
-    and ``at``: since when that counts (Trio's clock); ``is_abnormal``: what a driver says of its volume; ``has_fault``:
-    measuring it met a bug; ``so_far``: until it is known, bytes and inodes counted, written by the thread that counts
-    and so replaced as a whole."""
+    """The result of a piece. ``found``: its last complete measurement, None if it never was, and ``at``: the time from
+    which that counts (Trio's clock); ``is_abnormal``: reported by a volume's driver; ``has_fault``: measuring it met a
+    bug; ``so_far``: during the first measurement, bytes and inodes counted, written by the counting thread and so
+    replaced as a whole."""
 
     is_busy: bool = False
     at: float = -math.inf
@@ -43,16 +43,16 @@ class Record(msgspec.Struct):
 
 
 class Count:
-    """One thread's count of one piece. What it has counted goes into the record, and it takes turns with others."""
+    """One thread's count of one piece. It writes its progress into the record, and takes turns with others."""
 
     def __init__(self, record: Record, turns: ThreadTurns) -> None:
         self._record = record
         self._turns = turns
 
     def run(self, gauges: Gauges, paths: Mapping[str, str]) -> Mapping[str, FsUsage] | Exception:
-        """Every directory that is there, or the bug that they provoked."""
+        """Return the usage of every existing directory, or the bug that they provoked."""
         found: dict[str, FsUsage] = {}
-        with Barrier(lambda _: None) as barrier, self._turns.taken(self):  # said where it is no thread
+        with Barrier(lambda _: None) as barrier, self._turns.taken(self):  # logged by the caller, outside of the thread
             for name, path in paths.items():
                 with suppress(OSError):  # a container without logs, a volume that has just gone
                     found[name] = one = gauges.directory(path, partial(self._counted, name))
@@ -68,9 +68,9 @@ class Count:
 
 
 def size(gauges: Gauges, paths: Mapping[str, str]) -> Mapping[str, FsUsage] | Exception:
-    """Every directory that is there, or the bug that they provoked."""
+    """Return the usage of every existing directory, or the bug that they provoked."""
     found: dict[str, FsUsage] = {}
-    with Barrier(lambda _: None) as barrier:  # said where it is no thread
+    with Barrier(lambda _: None) as barrier:  # logged by the caller, outside of the thread
         for name, path in paths.items():
             with suppress(OSError):  # a volume that has just gone
                 found[name] = gauges.directory(path)

@@ -1,15 +1,14 @@
-"""What takes long to measure: how full volumes and logs are. Looked at when somebody asks, and believed for a while, by
-default a minute.
+"""Slow measurements: how full volumes and logs are. They are made on request and cached, by default for a minute.
 
-    measure(pods) ─► those never measured, or too long ago ─► threads ─► known
-                     └ waited for at most two seconds; what takes longer is there for the next who asks
+    measure(pods) ─► those never measured, or too long ago ─► threads ─► results
+                     └ waits two seconds at most; slower ones are available to the next caller
 
-A pod's directories on the node's disk and in memory are one piece of work: a container can make its own take long, and
-then its pod gives its place up to the next, and goes on beside it, in turns with others of the kind. Eviction sees
-meanwhile what was counted so far. Each volume of a server is a piece by itself, since it may hang for ever: then
-nothing is reported of it, and its thread is the only one it gets. Of a volume whose driver reports how full it is the
-driver is asked. The files of a pod's own directory are measured apart (`own_files`), at every look.
-Nothing runs while nobody asks. (upstream-behaviour.md §1.23: every minute, and not all pods at once)
+A pod's directories on the node's disk and in memory are one piece. A container can make its own slow; then its pod
+gives its place to the next, and continues in turns with other slow ones. Eviction sees the count so far. Each remote
+volume is a piece of its own, because it may hang for ever: then no usage is reported for it, and it gets no second
+thread. If a volume's driver reports how full it is, the driver is called instead. The files of a pod's own directory
+are measured separately (``own_files``), at every request. Nothing runs without requests. (upstream-behaviour.md §1.23:
+every minute, and not all pods at once)
 """
 
 from __future__ import annotations
@@ -47,24 +46,25 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SPREAD: Final = 0.5
-"""By up to so much of that time a pod's first measurement counts as older than it is, so that they are not all due at
-once."""
+"""Up to that fraction of the cache time a pod's first measurement counts as older than it is, so that they do not all
+expire at once."""
 LOGS_BELIEVED_SECONDS: Final = 60.0
-"""Where volumes are never measured."""
+"""Cache time in seconds where volumes are never measured."""
 WAIT_SECONDS_MAX: Final = 2.0
 PODS_AT_ONCE: Final = 2
 SLOW_SECONDS: Final = 0.5
-"""A pod whose own directories take longer gives its place up."""
+"""Seconds after which a pod gives its place to the next."""
 LOCAL_THREADS_MAX: Final = 16
-"""With those of slow pods. When all have one, the next waits until the first of them is counted, as far as it goes."""
+"""Threads, those of slow pods included. When all are used, the next pod waits until the first of them is counted, as
+far as it goes."""
 TURNS_AT_ONCE: Final = 2
-"""Of these threads, for each that computes delays the event loop."""
+"""Slow pods that count at the same time, because each computing thread delays the event loop."""
 REMOTE_THREADS_MAX: Final = 8
 LOGS, VOLUMES = "logs/", "volumes/"
 
 
 class Disks:
-    """Owns how full the pods' volumes and logs were found to be. What is not asked for any more is forgotten."""
+    """Owns the measured sizes of the pods' volumes and logs. Those that are no longer requested are forgotten."""
 
     def __init__(
         self,
@@ -77,8 +77,7 @@ class Disks:
         believed_seconds: float,
     ) -> None:
         """``pods``: the directory of the pods' directories; ``pod_logs``: of their log directories.
-        ``believed_seconds``: how long a measurement is believed; negative where volumes are never to be measured,
-        which is upstream's way to say that."""
+        ``believed_seconds``: the cache time; negative to never measure volumes, as upstream configures it."""
         self._clock = clock
         self._with_volumes = believed_seconds >= 0
         self._believed_seconds = believed_seconds if self._with_volumes else LOGS_BELIEVED_SECONDS
@@ -97,14 +96,14 @@ class Disks:
         self._barriers = FaultBarriers(log, "%s: a bug in measuring its usage; none is reported")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hold the measurements under way, until cancelled."""
+        """Run measurements until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._local_tasks.run)
             await nursery.start(self._tasks.run)
             task_status.started()
 
     async def measure(self, pods: Sequence[k8s.Pod]) -> None:
-        """Bring what is known of these pods up to date, as far as that is quickly done. Others are forgotten."""
+        """Update the results for these pods, as far as that is fast. Others are forgotten."""
         new = self._begin(pods)
         with trio.move_on_after(WAIT_SECONDS_MAX):
             await self._own_files.measure(pods)
@@ -112,19 +111,19 @@ class Disks:
                 await self._news.park()
 
     async def counted(self, pods: Sequence[k8s.Pod]) -> None:
-        """As ``measure``, and wait until none of what these pods have on the node's own disk is being counted, the
-        first time or because the last count is too old."""
+        """Do the same and wait until no first or expired count of these pods' directories on the node's own disk is in
+        progress."""
         await trio.lowlevel.checkpoint()
         self._begin(pods)
         while any((record := self._records.get(uid)) is not None and record.is_busy for uid in self._pods):
             await self._news.park()
 
     def _begin(self, pods: Sequence[k8s.Pod]) -> Sequence[Record]:
-        """Have what is not known, or too old, measured; those that never were to the end."""
+        """Start missing and expired measurements; return those never completed."""
         now = trio.current_time()
         self._pods = {pod.metadata.uid: pod for pod in pods}
         pieces = {piece.key: piece for pod in pods for piece in self._pieces(pod)}
-        # One that is being measured is kept, or it would be measured twice if its pod were asked for again.
+        # A piece that is being measured is kept: otherwise it would be measured twice if its pod were requested again.
         self._records = {key: one for key, one in self._records.items() if key in pieces or one.is_busy}
         new: list[Record] = []
         for piece in pieces.values():
@@ -156,7 +155,7 @@ class Disks:
         yield Piece(meta.uid, local, is_remote=False)
 
     async def _ask(self, piece: Piece, record: Record) -> None:
-        """Somebody else's volume: its driver reports it, or a thread measures it, as long as that may take."""
+        """Measure a remote volume: its driver reports it, or a thread measures it, however long that takes."""
         [(name, path)] = piece.paths.items()
         volume_stats: VolumeStats | None = None
         with self._barriers.of(f"Volume {piece.key}") as barrier:
@@ -189,7 +188,7 @@ class Disks:
         with self._barriers.of(f"Pod {piece.key}"):
             try:
                 counted = await threads.run(work)
-            except OSError:  # there was no thread for it; what was known stays, and the next who asks begins it again
+            except OSError:  # no thread was available: the old result stays, and the next request starts it again
                 record.is_busy = False
                 self._news.unpark_all()
                 return
@@ -199,7 +198,7 @@ class Disks:
         self._know(piece, record, found)
 
     def _know(self, piece: Piece, record: Record, found: Mapping[str, FsUsage] | None) -> None:
-        """``found``: None where measuring met a bug."""
+        """Store a result. ``found``: None if measuring met a bug."""
         is_first = record.at == -math.inf
         share = SPREAD * crc32(piece.key.encode()) / 2**32 if is_first else 0.0
         record.at = trio.current_time() - share * self._believed_seconds
@@ -208,7 +207,7 @@ class Disks:
         self._news.unpark_all()
 
     def of(self, uid: str) -> Disk:
-        """What is known of a pod's directories."""
+        """Return the results for a pod's directories."""
         pod, record, files = self._pods.get(uid), self._records.get(uid), self._own_files.of(uid)
         if pod is None or record is None:
             return Disk({}, (), hosts=files.hosts, messages=files.messages)
@@ -220,13 +219,13 @@ class Disks:
         return Disk(logs, volumes, is_measured, so_far, hosts=files.hosts, messages=files.messages)
 
     def _so_far(self, pod: k8s.Pod, record: Record) -> FsUsage:
-        """What was counted of the pod's logs and of its volumes on the node's own disk."""
+        """Return the count so far of the pod's logs and of its volumes on the node's own disk."""
         own = {VOLUMES + volume.name for volume in pod.spec.volumes if _is_ephemeral(volume)}
         counts = [count for name, count in record.so_far.items() if name.startswith(LOGS) or name in own]
         return FsUsage(self._clock.now_ns(), sum(used for used, _ in counts), sum(inodes for _, inodes in counts))
 
     def claimed(self) -> Iterator[tuple[str, VolumeUsed]]:
-        """Of all pods the volumes behind claims, with the namespace the claim is in."""
+        """Yield the volumes behind claims of all pods, with the claim's namespace."""
         for pod in self._pods.values():
             for volume in self._volumes_of(pod):
                 if volume.claim:
@@ -261,11 +260,11 @@ def _of_driver(volume_stats: VolumeStats, at_ns: int) -> FsUsage:
 
 
 def _is_foreign(volume: k8s.Volume) -> bool:
-    """Whether somebody else's disk may be behind it."""
+    """True if the volume may be on another machine's disk."""
     return bool(volume.nfs or volume.persistent_volume_claim or volume.ephemeral or volume.csi)
 
 
 def _is_ephemeral(volume: k8s.Volume) -> bool:
-    """Whether its files count as the pod's ephemeral storage; those of secrets and tokens are in memory."""
+    """True if its files count as the pod's ephemeral storage; those of secrets and tokens are in memory."""
     on_disk = volume.empty_dir is not None and volume.empty_dir.medium == ""
     return bool(on_disk or volume.config_map or volume.downward_api)

@@ -1,5 +1,5 @@
-"""How full the node's file systems are: that of the root directory, and those of the runtime's stores. Asked of the
-kernel each time, in threads of their own: no pod's directories delay it."""
+"""The usage of the node's file systems: that of the root directory, and those of the runtime's stores. The kernel is
+queried each time, in separate threads, so that no pod's directories delay it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ THREADS_MAX: Final = 2
 
 
 class FileSystems:
-    """Asks for them. Owns its threads."""
+    """Measures them. Owns its threads."""
 
     def __init__(self, gauges: Gauges, root: Path) -> None:
         self._gauges = gauges
@@ -34,20 +34,20 @@ class FileSystems:
         self._threads = ThreadPool("file systems", THREADS_MAX)
 
     async def root(self) -> FsUsage | None:
-        """The disk of the root directory."""
+        """Return the usage of the root directory's disk."""
         return await self._disk(str(self._root))
 
     async def device(self) -> str:
-        """What that is called; empty where that cannot be found."""
+        """Return that disk's device; empty if unknown."""
         try:
             with trio.fail_after(WAIT_SECONDS_MAX):
                 return await self._threads.run(partial(self._gauges.device, str(self._root)))
         except (OSError, trio.TooSlowError) as error:
-            log.debug("What the disk of %s is called cannot be found out: %r", self._root, error)
+            log.debug("Cannot find the device of %s: %r", self._root, error)
             return ""
 
     async def store(self, stores: Sequence[ImageStore]) -> FsUsage | None:
-        """What the first of a runtime's stores takes, and its disk."""
+        """Return the usage of the first of a runtime's stores, and its disk."""
         if not stores:
             return None
         used, disk = stores[0].usage, await self._disk(stores[0].mount_point)
@@ -69,5 +69,5 @@ class FileSystems:
             with trio.fail_after(WAIT_SECONDS_MAX):
                 return await self._threads.run(partial(self._gauges.disk, path))
         except (OSError, trio.TooSlowError) as error:
-            log.debug("The disk of %s cannot be measured: %r", path, error)
+            log.debug("Cannot measure the disk of %s: %r", path, error)
             return None

@@ -43,7 +43,7 @@ class PodFiles(NamedTuple):
 
 
 class OwnFiles:
-    """Owns how much the files in pods' own directories were found to take, by the pod's UID."""
+    """Owns the measured sizes of the files in pods' own directories, by the pod's UID."""
 
     def __init__(self, gauges: Gauges, pods: Path) -> None:
         """``pods``: the directory of the pods' directories."""
@@ -52,7 +52,7 @@ class OwnFiles:
         self._threads = ThreadPool("pods' own files", 1)
         self._found: Mapping[str, PodFiles] = {}
         self._at = -math.inf
-        self._barriers = FaultBarriers(log, "%s: a bug in measuring them; what was known of them stays")
+        self._barriers = FaultBarriers(log, "%s: a bug in measuring them; the last results stay")
 
     async def measure(self, pods: Sequence[k8s.Pod]) -> None:
         """Count the files of these pods, unless that was done just now. Other pods are forgotten. Returns when it is
@@ -61,17 +61,17 @@ class OwnFiles:
         uids = {pod.metadata.uid for pod in pods}
         if trio.current_time() - self._at <= BELIEVED_SECONDS and uids <= self._found.keys():
             return
-        # Where no thread can be started, what was known stays, and the next caller begins again.
+        # If no thread can be started, the last results stay, and the next caller starts again.
         with self._barriers.of("Pods' own files"), suppress(OSError, StillRunning):
             self._found = await self._threads.run(partial(self._count, pods), "all")
             self._at = trio.current_time()
 
     def of(self, uid: str) -> PodFiles:
-        """What is known of the pod's files."""
+        """Return the results for the pod's files."""
         return self._found.get(uid, PodFiles())
 
     def _count(self, pods: Sequence[k8s.Pod]) -> Mapping[str, PodFiles]:
-        """In a thread."""
+        """Runs in a thread."""
         return {pod.metadata.uid: self._of_pod(pod) for pod in pods}
 
     def _of_pod(self, pod: k8s.Pod) -> PodFiles:

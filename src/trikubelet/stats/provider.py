@@ -1,14 +1,15 @@
-"""A snapshot of what the node and its pods use: cgroups and /proc in a thread, the runtime's statistics for the rest.
+"""A snapshot of the resource usage of the node and its pods: cgroups and /proc in a thread, the runtime's statistics
+for the rest.
 
-    somebody asks ─► a snapshot of that depth, younger than a second? ─► that one
-                     └ no ─► pods that run ─► their cgroups (thread) ─┬─► rates, since the last one ─► StatsSnapshot
-                             the runtime's stats, where needed ───────┤
-                             disks at most a minute old, if summed up ┘
+    a request ─► a snapshot of that depth, younger than a second? ─► that one
+                └ no ─► running pods ─► their cgroups (thread) ────┬─► rates, since the last one ─► StatsSnapshot
+                        the runtime's stats, where needed ─────────┤
+                        disks at most a minute old, for a summary ─┘
 
-Containers whose cgroups are not ours to name, as those of the runtimes inside the agent, are what the runtime says of
-them. A runtime that does not answer, or reports nothing, costs its part of the snapshot and at most
-``RUNTIME_SECONDS_MAX``. Two who ask at once get one snapshot, and no snapshot is taken twice within a second: that
-bounds what askers can cost.
+Containers whose cgroups are not known to the agent, as those of the runtimes inside the agent, have the runtime's
+statistics. A runtime that does not answer, or reports nothing, costs its part of the snapshot and at most
+``RUNTIME_SECONDS_MAX``. Concurrent requests share one snapshot, and no snapshot is taken twice within a second, which
+bounds the cost of requests.
 """
 
 from __future__ import annotations
@@ -50,18 +51,18 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SNAPSHOT_SECONDS: Final = 1.0
-"""For so long a snapshot is as good as another: no scraper comes more often."""
+"""Seconds for which a snapshot is reused: no scraper comes more often."""
 RUNTIME_SECONDS_MAX: Final = 5.0
 THREADS_MAX: Final = 2
 AGENT_PART: Final = "kubelet"
 RUNTIME_PART: Final = "runtime"
 MISC_PART: Final = "misc"
-"""What upstream calls the agent, the container runtime and the rest of the system among the node's parts."""
+"""Upstream's name for the agent, the container runtime and the rest of the system among the node's parts."""
 
 
 class StatsProvider:
-    """Owns what each cgroup and container had used of processors when it was last looked at, and the newest snapshots.
-    Of pods that have gone nothing is kept."""
+    """Owns the last CPU counters of each cgroup and container, and the newest snapshots. Nothing is kept of removed
+    pods."""
 
     def __init__(
         self,
@@ -76,8 +77,8 @@ class StatsProvider:
         named_parts: Mapping[str, str],
         ids: MachineIds,
     ) -> None:
-        """``pods``: those of the node, whether or not they run. ``named_parts``: cgroups of the node's parts by their
-        names, as they were configured."""
+        """``pods``: those of the node, running or not. ``named_parts``: cgroups of the node's parts by their names, as
+        configured."""
         self._ids = ids
         self._runtime = runtime
         self._images = images
@@ -98,11 +99,11 @@ class StatsProvider:
         self._snapshots = ExpiringCache[StatsSnapshot](len(Depth), lambda _: SNAPSHOT_SECONDS)
 
     async def snapshot(self, depth: Depth) -> StatsSnapshot:
-        """What is used now. Raises OSError where the machine cannot be read."""
+        """Return the current usage. Raises OSError if the machine cannot be read."""
         return await self._snapshots.get(depth, partial(self._take, depth))
 
     async def node(self) -> NodeUsed:
-        """The machine alone, its disk and the runtime's image store. Raises OSError."""
+        """Return the usage of the machine alone, its disk and the runtime's image store. Raises OSError."""
         parts = {name: path for name, path in self._parts.items() if name == PODS}
         gauges, _, found = await self._threads.run(partial(_read, self._gauges, [], parts, Depth.LOAD))
         return NodeUsed(
@@ -114,18 +115,18 @@ class StatsProvider:
         )
 
     async def shown(self, depth: Depth, spell: Callable[[StatsSnapshot], T]) -> T:
-        """A snapshot, spelled out in a thread. Raises OSError where the machine cannot be read."""
+        """Return a snapshot, formatted in a thread. Raises OSError if the machine cannot be read."""
         return await self._threads.run(partial(spell, await self.snapshot(depth)))
 
     async def disks_measured(self) -> None:
-        """Wait until what each running pod has on the node's disk is counted, and not too long ago."""
+        """Wait until the disk usage of each running pod is counted and recent enough."""
         try:
             await self._disks.counted([pod for pod, _ in self._running()])
         finally:
-            self._snapshots.forget(Depth.SUMMARY)  # one of before that lacks them
+            self._snapshots.forget(Depth.SUMMARY)  # an earlier snapshot lacks them
 
     async def claimed(self) -> Sequence[tuple[str, VolumeUsed]]:
-        """The volumes behind claims as far as they are known, each with its claim's namespace."""
+        """Return the known volumes behind claims, each with its claim's namespace."""
         await self._disks.measure([pod for pod, _ in self._running()])
         return list(self._disks.claimed())
 
@@ -189,7 +190,7 @@ class StatsProvider:
         return PodPlace(tuple(path.strip("/").split("/")), sandbox, ids, limited(pod))
 
     async def _container_stats(self) -> tuple[dict[str, ContainerStats], str]:
-        """What the runtime says of containers, by their ids; and why it says nothing."""
+        """Return the runtime's statistics of containers, by their ids, and its error if there are none."""
         try:
             with trio.fail_after(RUNTIME_SECONDS_MAX):
                 return {one.id: one for one in await self._runtime.container_stats()}, ""
@@ -212,6 +213,6 @@ class StatsProvider:
 def _read(
     gauges: Gauges, places: Sequence[PodPlace], parts: Mapping[str, str], depth: Depth
 ) -> tuple[NodeGauges, Sequence[PodGauges], dict[str, Usage | None]]:
-    """All that is read of the kernel in one snapshot."""
+    """Read the kernel's part of one snapshot."""
     found = {name: gauges.cgroup(path, depth) for name, path in parts.items()}
     return gauges.node(depth), gauges.pods(places, depth), found

@@ -1,12 +1,12 @@
-"""The event writer: what happened on this node, written to the API server.
+"""The event writer, which writes this node's events to the API server.
 
-    record(…) ─ synchronous ─► core.events.Correlator ─► WorkQueue: which series, never what
-    run():  whose turn it is, at the configured rate ─► create the event, or patch its count
+    record(…) ─ synchronous ─► core.events.Correlator ─► WorkQueue: names of series only
+    run():  the next series, at the configured rate ─► create the event, or patch its count
 
-It never blocks who records. A series that recurs while it waits is written once with the count it has then. So many
-series may wait and no more: what comes while the queue is full is lost and counted, since an event is worth neither
-memory nor a pod's time. What the server refuses is given up as well; what it did not answer is tried again, and given
-up after ``TRIES_MAX`` where the server was there and failed: an admission webhook may fail for this event alone.
+Recording never blocks. A series that recurs while it waits is written once, with its count at that time. The queue is
+bounded: events that arrive while it is full are dropped and counted, because an event is worth neither memory nor a
+pod's time. Rejected events are dropped as well. Unanswered ones are retried, and dropped after ``TRIES_MAX`` attempts
+at a server that answers with failures: an admission webhook may fail for this event alone.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TRIES_MAX: Final = 12
-"""Of one event, where the server fails (upstream's ``maxTriesPerEvent``)."""
+"""Attempts for one event while the server fails (upstream's ``maxTriesPerEvent``)."""
 
 _REFUSALS = (
     api_errors.ObjectMissing,  # its namespace
     api_errors.Conflict,
-    api_errors.Forbidden,  # among others: its namespace is on its way out
+    api_errors.Forbidden,  # among others: its namespace is being deleted
     api_errors.Invalid,
     api_errors.Refused,
 )
@@ -53,14 +53,14 @@ _REFUSALS = (
 
 @dataclass(frozen=True, slots=True)
 class EventRate:
-    """How many requests at once and a second (``eventBurst``, ``eventRecordQPS``). ``per_second`` 0: no limit."""
+    """The burst and rate of requests (``eventBurst``, ``eventRecordQPS``). ``per_second`` 0: no limit."""
 
     burst: int
     per_second: int
 
 
 class EventWriter:
-    """Owns which events wait to be written to the API server and how many were lost (``ports.Events``)."""
+    """Owns the queue of events for the API server and the number of dropped ones (``ports.Events``)."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class EventWriter:
         message: str,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """Send what happened, soon. Never blocks, never fails."""
+        """Queue an event. Never blocks, never fails."""
         with self._barriers.of(f"{about.kind} {about}"):
             self._want(self._correlator.observe(about, type_, reason, message, self._clock.now_ns(), annotations))
 
@@ -106,7 +106,7 @@ class EventWriter:
             self._queue.add(key)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Send until cancelled. What waits then is lost."""
+        """Send until cancelled. Queued events are lost then."""
         rate = self._rate
         bucket = TokenBucket(max(1, rate.burst), rate.per_second, trio.current_time()) if rate.per_second else None
         async with trio.open_nursery() as nursery:
@@ -118,7 +118,7 @@ class EventWriter:
                 nursery.start_soon(self._serve, item)
 
     def figures(self) -> EventFigures:
-        """How many events were written and how many were not."""
+        """Return the numbers of written and dropped events."""
         return EventFigures(
             written=self._written,
             waiting=self._queue.waiting,
@@ -153,14 +153,14 @@ class EventWriter:
         except _REFUSALS as error:
             self._refused += 1
             self._queue.answered(key)
-            log.debug("The API server does not take an event about %s: %s", key[0], error)
+            log.debug("The API server rejects an event about %s: %s", key[0], error)
         except api_errors.ApiError as error:
             if self._queue.failed(key, error) < TRIES_MAX:
                 self._queue.add(key)
                 return
             self._lost += 1
             self._queue.forget(key)
-            log.debug("An event about %s is given up after %d tries: %s", key[0], TRIES_MAX, error)
+            log.debug("Dropped an event about %s after %d attempts: %s", key[0], TRIES_MAX, error)
 
     async def _send(self, series: Series) -> None:
         namespace = namespace_of(series)

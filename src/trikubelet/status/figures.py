@@ -1,4 +1,4 @@
-"""Metrics of what is written to the API server: plain figures, for whoever shows them."""
+"""Metrics of writes to the API server, as plain figures."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WriterFigures:
-    """How far the status writer is: objects that wait and that are being written, writes done and failed, how often a
-    bug of our own stood in the way, and how long it took from the first sign of a change until the server had it
-    (seconds)."""
+    """The progress of the status writer: objects that wait or are being written, writes done and failed, failures by a
+    bug of our own, and the durations from a change until the server had it (seconds)."""
 
     waiting: int
     busy: int
@@ -26,9 +25,8 @@ class WriterFigures:
 
 @dataclass(frozen=True, slots=True)
 class EventFigures:
-    """Requests that wrote an event, how many series wait, and how many events never reached the server: for want
-    of room or because the server failed too often, because the object had too many, because the server refused them,
-    and for a bug of our own."""
+    """Requests that wrote an event, waiting series, and dropped events: because the queue was full or the server failed
+    too often, because the object had too many, because the server rejected them, and because of a bug of our own."""
 
     written: int
     waiting: int
@@ -40,7 +38,7 @@ class EventFigures:
 
 @dataclass(frozen=True, slots=True)
 class PublishFigures:
-    """How far this node's pods and events are published to the API server."""
+    """The progress of publishing this node's pods and events to the API server."""
 
     statuses: WriterFigures
     events: EventFigures

@@ -1,4 +1,4 @@
-"""The statuses of this node's pods, kept in memory: what a node without an API server knows of its pods.
+"""The statuses of this node's pods in memory, all that a node without an API server has.
 
 The newest status of a pod counts. A change of phase or readiness is logged once; an unchanged status is not logged.
 """
@@ -25,10 +25,12 @@ log = logging.getLogger(__name__)
 
 
 class PodStatuses:
-    """Owns the newest status of each pod and its version (``ports.Statuses``), and how many runs of containers
-    ``ended``, by the container's kind, the exit code and the reason.
+    """Owns the newest status of each pod and its version (``ports.Statuses``), and the number of ``ended`` containers,
+    by kind, exit code and reason.
 
-    ``changed``: the UID, pod, status and version of one that did; the version grows by one per change."""
+    ``changed``: is called with the UID, pod, status and version of a changed status; the version grows by one per
+    change.
+    """
 
     def __init__(self) -> None:
         self._statuses: dict[str, tuple[k8s.Pod, k8s.PodStatus]] = {}
@@ -37,8 +39,8 @@ class PodStatuses:
         self.ended: Final[Counter[tuple[str, int, str]]] = Counter()
 
     def publish(self, uid: str, pod: k8s.Pod, status: k8s.PodStatus) -> None:
-        """Set the pod's status, in the form the API server keeps. One that says the same as the last is no change; one
-        that shows a container come back from its end is a mistake, logged as an error and not kept."""
+        """Set the pod's status, in the form in which the API server keeps it. An equal status is no change. A status in
+        which an ended container runs again is a bug: it is logged as an error and dropped."""
         held = self._statuses.get(uid)
         status = normalize(pod, status)
         if held is not None:
@@ -55,20 +57,20 @@ class PodStatuses:
         self.changed.notify(uid, pod, status, version)
         if held is None or _headline(held[1]) != _headline(status):
             phase, ready = _headline(status)
-            is_news = held is not None or phase != PENDING  # that it came was logged
+            is_news = held is not None or phase != PENDING  # its first status was logged
             log.log(level(0 if is_news else 2), "Pod %s is %s%s", object_ref(pod), phase, " and ready" if ready else "")
 
     def get(self, uid: str) -> k8s.PodStatus | None:
-        """The status last published, or None."""
+        """Return the last published status, or None."""
         held = self._statuses.get(uid)
         return None if held is None else held[1]
 
     def version(self, uid: str) -> int:
-        """The version of the status last published, from 1; 0 where there is none."""
+        """Return the version of the last published status, from 1; 0 if there is none."""
         return self._versions.get(uid, 0)
 
     def forget(self, uid: str) -> None:
-        """The pod is finished."""
+        """Forget the pod, which has finished."""
         self._statuses.pop(uid, None)
         self._versions.pop(uid, None)
 

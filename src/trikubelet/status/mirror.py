@@ -1,11 +1,12 @@
-"""The mirror pods of this node: made, made again, and taken away when what they mirrored is gone.
+"""Creates, recreates and deletes the mirror pods of this node's static pods.
 
     enqueue(names) ─ synchronous ─► WorkQueue ─► one task: core.mirror.mirror_due ─► create or delete
 
-Nothing waits for a mirror: a static pod starts, runs and ends whether or not an API server is there to be shown it.
-Level-triggered: woken by the informer and by statuses, and everything is compared every few seconds besides, since
-nobody notifies when a manifest is gone. One that is gone from the server is neither deleted nor made again before the
-informer has seen it go; one that somebody keeps undoing is written ever more rarely (``status.rewrite_limit``).
+Nothing waits for a mirror pod: a static pod starts, runs and ends whether or not there is an API server. It is
+level-triggered: woken by the informer and by statuses, and a comparison of everything runs every few seconds, because
+nothing reports the removal of a manifest. A mirror pod that the server has deleted is neither deleted nor recreated
+before the informer has seen the deletion. One that another client keeps undoing is rewritten with exponential backoff
+(``status.rewrite_limit``).
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LAGGING_REFUSALS_MAX: Final = 6
-"""As many take half a minute: after that it is somebody else's pod on another node."""
+"""Refusals that an informer's lag can explain; they take half a minute. After that the mirror belongs to a pod of
+another node."""
 
 UNDONE_SILENCE_SECONDS: Final = 600.0
-"""So long nothing is said of mirrors that are undone after it was said of one."""
+"""Seconds without another log line after one about undone mirror pods."""
 
 Name = tuple[str, str]
 """Namespace and name."""
@@ -58,11 +60,12 @@ _REFUSALS = (
 
 
 class MirrorPods:
-    """Owns whose mirror is being made or removed, which is to be made again, and which is gone though the informer
-    still sees it.
+    """Owns the mirror pods being created or deleted, those to be recreated, and those that are deleted but still seen
+    by the informer.
 
-    ``static``: the static pods that are wanted now; ``node``: this node's object as last heard of, None as long as
-    there is none, without which no mirror can be made."""
+    ``static``: the desired static pods; ``node``: this node's object as last received, None while there is none,
+    without which no mirror pod can be created.
+    """
 
     def __init__(
         self,
@@ -87,17 +90,17 @@ class MirrorPods:
             "keeping mirror pods", bounds.mirror_writes_max, outage, bounds, chance
         )
         self._rewrite_limit: RewriteLimit[Name] = RewriteLimit(chance)
-        self._barriers = FaultBarriers(log, "%s: a bug in keeping its mirror; it is tried again, ever more rarely")
+        self._barriers = FaultBarriers(log, "%s: a bug in keeping its mirror; it is retried with backoff")
         self._gone_at: dict[Name, str] = {}
         self._to_remake: set[Name] = set()
         self._undone_log = LogRateLimit(UNDONE_SILENCE_SECONDS)
 
     def enqueue(self, names: Iterable[Name]) -> None:
-        """Something about the pods of these names changed: the static pod, or its mirror. Never blocks."""
+        """Note a change of the pods of these names: of the static pod, or its mirror pod. Never blocks."""
         self._compare(names, self._static_pods())
 
     def enqueue_all(self) -> None:
-        """Something all mirrors depend on changed, as the node's object does. Never blocks."""
+        """Note a change that concerns all mirror pods, like one of the node's object. Never blocks."""
         mirrors = (name for name, pod in self._pods.objects.items() if is_mirror(pod))
         static = self._static_pods()
         names = list(dict.fromkeys([*static, *mirrors]))
@@ -107,18 +110,19 @@ class MirrorPods:
         self._compare(names, static)
 
     def remake(self, name: Name) -> None:
-        """The server does not take the static pod's status, because of the one its mirror has: the mirror goes, and
-        another one is made, which has none. Never blocks."""
+        """Recreate a mirror pod whose status makes the server reject the static pod's status: the new one has none.
+        Never blocks."""
         self._to_remake.add(name)
         self.enqueue([name])
 
     def forget_answers(self) -> None:
-        """The server was set back: what is gone may be there again, as it was seen before. Never blocks."""
+        """Forget earlier answers, because the server was restored from a backup: a deleted mirror pod may exist again.
+        Never blocks."""
         self._gone_at.clear()
         self.enqueue_all()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep the mirrors until cancelled. Cancelling it removes none."""
+        """Maintain the mirror pods until cancelled. Cancelling deletes none."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._compare_always)
             task_status.started()
@@ -139,7 +143,7 @@ class MirrorPods:
         return self._barriers.of(f"Static pod {name[0]}/{name[1]}")
 
     def _static_pods(self) -> dict[Name, k8s.Pod]:
-        """By name; of two manifests' pods of one name the first counts."""
+        """Return the static pods by name; if two manifests have the same name, the first one counts."""
         pods: dict[Name, k8s.Pod] = {}
         for pod in self._static():
             pods.setdefault(namespaced_name(pod), pod)
@@ -156,7 +160,8 @@ class MirrorPods:
         begins_again = safety.is_to_begin_again
 
         def may_live(uid: str) -> bool:
-            # The UID may be another pod's by now, which lives; the end of the one before is shown until it is over.
+            # The UID may belong to another, living pod by now; the end of the one before is shown until it has
+            # finished.
             is_moved = any(pod.metadata.uid == uid for other, pod in static.items() if other != name)
             return safety.could_have_running_containers(uid) and (not is_moved or begins_again(uid))
 
@@ -165,7 +170,7 @@ class MirrorPods:
         return Delete(seen) if is_to_remake and seen is not None and is_mirror(seen) else due
 
     def _is_gone(self, name: Name, seen: k8s.Pod) -> bool:
-        """Whether the server has no more what the informer still sees."""
+        """True if the server has deleted the mirror pod that the informer still sees."""
         return name in self._gone_at and not may_be_newer(seen.metadata.resource_version, self._gone_at[name])
 
     def _phase(self, uid: str) -> str:
@@ -188,12 +193,12 @@ class MirrorPods:
             with answer_within(self._bounds.api_call_seconds_max):
                 was_written = await self._carry_out(due)
         except _REFUSALS as error:
-            # One that exists is mostly our own, which the informer has yet to see.
+            # An existing one is mostly our own, which the informer has yet to see.
             logged_at = LAGGING_REFUSALS_MAX if isinstance(error, api_errors.ObjectExists) else 1
             if self._queue.refused(name) == logged_at:
-                log.warning("The mirror of static pod %s/%s is not taken: %s", *name, error)
+                log.warning("The API server rejects the mirror pod of static pod %s/%s: %s", *name, error)
         except api_errors.ApiError as error:
-            self._queue.failed(name, error)  # the next comparison asks for another turn
+            self._queue.failed(name, error)  # the next comparison requests another turn
         else:
             rest_seconds = self._rewrite_limit.written(name) if was_written else 0.0
             self._queue.answered(name, rest_seconds)
@@ -203,16 +208,16 @@ class MirrorPods:
     def _say_undone(self, name: Name) -> None:
         if self._undone_log.may_log():
             log.warning(
-                "The mirror of static pod %s/%s is undone by somebody as often as it is written: writing it more "
-                "rarely. Does another agent use this node's name? Stop it, or give it another with --hostname-override",
+                "Another client undoes each write of the mirror pod of static pod %s/%s: writing it more rarely. "
+                "Does another agent use this node's name? Stop it, or give it another with --hostname-override",
                 *name,
             )
 
     async def _carry_out(self, due: Create | Delete) -> bool:
-        """Whether that changed anything. Raises ApiError."""
+        """Return true if that changed anything. Raises ApiError."""
         match due:
             case Create(pod=pod):
-                self._to_remake.discard(namespaced_name(pod))  # somebody else took the one away that was to go
+                self._to_remake.discard(namespaced_name(pod))  # another client deleted the one to be recreated
                 await self._api.create(PODS, pod, pod.metadata.namespace)
                 log.info("Static pod %s/%s has a mirror", *namespaced_name(pod))
                 return True
@@ -221,7 +226,7 @@ class MirrorPods:
                 try:
                     await self._api.delete(PODS, meta.name, meta.namespace, grace_seconds=0, uid=meta.uid)
                 except (api_errors.ObjectMissing, api_errors.Conflict):
-                    was_there = False  # it is gone, or another, and the informer will say so too
+                    was_there = False  # it is gone, or replaced, and the informer will report that too
                 self._gone_at[namespaced_name(pod)] = meta.resource_version
                 self._to_remake.discard(namespaced_name(pod))
                 if was_there:

@@ -1,7 +1,7 @@
 """The event recorder: the newest events of this node, merged when they repeat.
 
-The same event about the same object is one event with a count, as an API server would show it. The store is bounded by
-dropping the event that was last seen longest ago; what was dropped is counted.
+A repeated event about the same object is one event with a count, as on an API server. The store is bounded: the event
+that was last seen longest ago is dropped, and dropped events are counted.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ROUTINE: Final = frozenset({"BackOff", "Created", "Killing", "Pulled", "Pulling", "Started"})
-"""Normal events that every container has. (A crashing one's BackOff is a warning.)"""
+"""Normal events that every container has. (BackOff of a crashing one is a warning.)"""
 
 
 class Event(Frozen):
-    """What happened to an object, how often, and when first and last (nanoseconds since the epoch)."""
+    """An event about an object, with its count, and when it was first and last seen (nanoseconds since the epoch)."""
 
     about: ObjectRef
     type: Literal["Normal", "Warning"]
@@ -41,7 +41,7 @@ class Event(Frozen):
 
 
 class EventRecorder:
-    """Owns the events of this node (``ports.Events``). ``recorded``: one was, however often before."""
+    """Owns the events of this node (``ports.Events``). ``recorded``: is called for each new or repeated event."""
 
     def __init__(self, clock: Clock, events_kept_max: int) -> None:
         self._clock = clock
@@ -58,12 +58,12 @@ class EventRecorder:
         message: str,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """Remember an event. Never blocks."""
+        """Record an event. Never blocks."""
         now = self._clock.now_ns()
         key = (about, reason, message)
         held = self._events.pop(key, None)
         if held is None:
-            # A container's way has lines of its own in the log: started, stopped, pulled where that took long.
+            # A container's steps have log lines of their own: started, stopped, pulled if that took long.
             is_routine = type_ == "Normal" and reason in _ROUTINE
             log.log(level(2 if is_routine else 0), "Event %s %s: %s: %s", about.kind.lower(), about, reason, message)
             held = Event(about, type_, reason, message, now, now, 0)
@@ -74,11 +74,11 @@ class EventRecorder:
         self.recorded.notify(about, type_, reason, message, annotations or {})
 
     def all(self) -> tuple[Event, ...]:
-        """Every event that is remembered, last seen longest ago first."""
+        """Return every stored event, least recently seen first."""
         return tuple(self._events.values())
 
     def about(self, uid: str) -> tuple[Event, ...]:
-        """The events of one object."""
+        """Return the events of one object."""
         return tuple(event for event in self._events.values() if event.about.uid == uid)
 
     def __repr__(self) -> str:

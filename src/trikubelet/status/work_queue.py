@@ -1,15 +1,15 @@
-"""The work queue: who is served next, of many who wait for one server.
+"""The work queue: the order in which many names are served by one server.
 
-Names wait, what they wait for is looked up when their turn comes. One that is asked for again while it waits keeps its
-place; one that is being served waits until that is over, so that what is done for one name is done in order. Urgent
-ones go first, then whoever has waited longest.
+Only names wait; their work is looked up when their turn comes. A name that is added again while it waits keeps its
+place. One that is being served waits until that has finished, so that the work for one name is done in order. Urgent
+ones go first, then the ones that have waited longest.
 
-Whoever serves a name says how it went. A server that fails is everybody's (``kit.circuit_breaker``): a pause for all,
-then one tries. It may also be that the server has a problem with just this name, so unless it is plain that nothing was
-asked the name waits a back-off of its own, and the others have their turns before it. A name that fails again, while
-others are answered, stops nobody else; names that failed before hold at most half of the places; and while the breaker
-lets one in, the newest of the others goes first. So a webhook that fails or hangs for some objects does not stop the
-writes of all. A no concerns its name alone.
+The caller reports the outcome of each turn. A failing server pauses all names (``kit.circuit_breaker``): after a pause
+one of them tries. The server may also fail for just this name. So unless the request certainly never reached the
+server, the name backs off on its own, and the others have their turns first. A name that fails again, while others are
+answered, stops no other; names that failed before hold at most half of the places; and while the breaker admits only
+one, the newest of the others goes first. So a webhook that fails or hangs for some objects does not stop all writes. A
+rejection (403, 422) only delays that object.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ K = TypeVar("K", bound="Hashable")
 
 @contextmanager
 def answer_within(seconds: float) -> Iterator[None]:
-    """Ask the server something. Raises ApiLost when no answer has come in time, as when the connection is lost."""
+    """Set a deadline for a request. Raises ApiLost if no answer arrived in time, as for a lost connection."""
     try:
         with trio.fail_after(seconds):
             yield
@@ -62,16 +62,17 @@ def answer_within(seconds: float) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class WorkItem(Generic[K]):
-    """It is this name's turn. ``since``: when it was first asked for (Trio's clock, seconds)."""
+    """A name's turn. ``since``: when it was first added (Trio's clock, seconds)."""
 
     name: K
     since: float
 
 
 class WorkQueue(Generic[K]):
-    """Owns who waits, who is being served, and who may not be served before when.
+    """Owns the waiting names, the names being served, and the times before which names must not be served.
 
-    ``doing`` says in the log what the server is asked for; ``served_max``: how many are served at the same time."""
+    ``doing``: the purpose of the requests, for the log; ``served_max``: number of names served at the same time.
+    """
 
     def __init__(self, doing: str, served_max: int, outage: Outage, bounds: Bounds, chance: random.Random) -> None:
         self._outcomes = RequestOutcomes(doing, outage)
@@ -88,8 +89,7 @@ class WorkQueue(Generic[K]):
         self._changed = trio.Event()
 
     def add(self, name: K, *, urgent: bool = False) -> None:
-        """Have the name served. Never blocks; adding twice is adding once, and what is urgent by now goes first from
-        now."""
+        """Queue the name. Never blocks; adding twice is adding once, and an urgent addition moves it to the front."""
         if name in self._rest and urgent:
             self._urgent[name] = self._rest.pop(name)
         elif name not in self._urgent:
@@ -97,7 +97,7 @@ class WorkQueue(Generic[K]):
         self._changed.set()
 
     async def get(self) -> WorkItem[K]:
-        """Wait for the next name; whoever gets it ends its turn with ``done``. Always a checkpoint."""
+        """Wait for the next name; the caller ends its turn with ``done``. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
         while True:
             self._changed = trio.Event()
@@ -108,50 +108,51 @@ class WorkQueue(Generic[K]):
                 await self._changed.wait()
 
     def done(self, name: K) -> None:
-        """The turn is over."""
+        """End the name's turn."""
         self._served.discard(name)
         self._changed.set()
 
     def forget(self, name: K) -> None:
-        """There is nothing of that name any more."""
+        """Forget the name, which does not exist any more."""
         self._backoffs.pop(name, None)
         self._refusals.pop(name, None)
         self._failures.pop(name, None)
         self._not_before.pop(name, None)
 
     def keep(self, names: Collection[K]) -> None:
-        """These are all the names there are: what is remembered of others is forgotten."""
+        """Forget all names but these."""
         for name in (self._backoffs.keys() | self._not_before.keys()) - set(names):
             self.forget(name)
 
     def skip_backoff(self, name: K) -> None:
-        """What it waits for is another by now: it need not wait its back-off, which goes on to grow if that fails."""
+        """Clear the delay of the name's back-off, because its work has changed; the back-off keeps growing if that
+        fails."""
         if self._not_before.pop(name, None) is not None:
             self._changed.set()
 
-    # ---- how it went ----
+    # ---- outcomes ----
 
     def answered(self, name: K, rest_seconds: float = 0.0) -> None:
-        """The server answered, and there is nothing to wait for, unless the name is to rest before its next turn."""
+        """Record an answer: the name need not wait, unless it has a delay before its next turn."""
         self.forget(name)
         if rest_seconds:
             self._not_before[name] = trio.current_time() + rest_seconds
         self._hear()
 
     def refused(self, name: K) -> int:
-        """The server said no; this name waits, ever longer. How many times in a row it did."""
+        """Record a rejection: the name backs off. Return the number of consecutive rejections."""
         self._refusals[name] += 1
         self._delay(name, self._bounds.api_retry_seconds_max)
         self._hear()
         return self._refusals[name]
 
     def back_off(self, name: K) -> None:
-        """The server was not asked, for a fault of our own; this name waits, ever longer."""
+        """Record that no request was sent, because of a bug of our own; the name backs off."""
         self._delay(name, self._bounds.api_retry_seconds_max)
 
     def failed(self, name: K, error: ApiError) -> int:
-        """The server did not answer, or not now, or has nobody who asks it. How many times in a row it failed with this
-        name, where the name may be why."""
+        """Record a failure, a busy server, or rejected credentials. Return the number of consecutive failures with this
+        name, if the name may be the reason."""
         self._outcomes.failed(error)
         says_nothing_new = (
             isinstance(error, ApiFailure | ApiLost) and name in self._failures and self._breaker.is_answering
@@ -174,10 +175,10 @@ class WorkQueue(Generic[K]):
     def _new_backoff(self, first_seconds: float, seconds_max: float) -> Backoff:
         return Backoff(first_seconds, seconds_max, jitter=0.5, chance=self._chance)
 
-    # ---- whose turn ----
+    # ---- turns ----
 
     def _next(self) -> WorkItem[K] | float:
-        """Begin the next turn, or the time at which to look again."""
+        """Begin the next turn, or return the time at which to check again."""
         now = trio.current_time()
         if len(self._served) >= self._breaker.requests_max:
             return math.inf
@@ -186,15 +187,15 @@ class WorkQueue(Generic[K]):
         soonest = math.inf
         names: Iterable[K] = chain(self._urgent, self._rest)
         if not self._breaker.is_answering:
-            # The first answer opens it. Of many that were asked for together, as the pods of one namespace, all may
-            # fail, each with a pause for everybody: so the newest tries before them.
+            # The first answer closes the breaker. If many names were added together, like the pods of one namespace,
+            # all may fail, each with a pause for all names: so the newest name tries before them.
             newest = chain(reversed(self._urgent), reversed(self._rest))
             names = sorted(newest, key=self._failures.__contains__)
-        # One at least, or nothing would be tried again while the breaker lets only one in.
+        # One at least, or nothing would be retried while the breaker admits only one.
         is_room_for_failed = len(self._served & self._failures.keys()) < max(1, self._breaker.requests_max // 2)
         for name in names:
             if name in self._served or (name in self._failures and not is_room_for_failed):
-                continue  # ``done`` is what it waits for
+                continue  # it waits for ``done``
             allowed = self._not_before.get(name, now)
             if allowed <= now:
                 self._not_before.pop(name, None)
@@ -205,16 +206,16 @@ class WorkQueue(Generic[K]):
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """Return the number of waiting names."""
         return len(self._urgent) + len(self._rest)
 
     def is_waiting(self, name: K) -> bool:
-        """Whether this one waits."""
+        """True if this name waits."""
         return name in self._urgent or name in self._rest
 
     @property
     def served(self) -> frozenset[K]:
-        """Who is being served."""
+        """Return the names being served."""
         return frozenset(self._served)
 
     def __repr__(self) -> str:

@@ -1,18 +1,20 @@
-"""The status writer: what we computed of each pod, written to the API server.
+"""The status writer, which writes pods' computed statuses to the API server.
 
-    enqueue(names) ─ synchronous ─► WorkQueue: who, never what       (urgent ones first: an end, the first time ready)
-    run():  whose turn it is ─► one task: core.pod_status.due ─► PATCH or DELETE ─► look again
-            ─ an answer ─► remembered beside the informer's picture until that has caught up
-            ─ no answer ─► everybody pauses, then one tries (status/work_queue.py)
+    enqueue(names) ─ synchronous ─► WorkQueue: names only       (urgent ones first: an end, the first time ready)
+    run():  the next name ─► one task: core.pod_status.due ─► PATCH or DELETE ─► check again
+            ─ an answer ─► kept next to the informer's object until that has caught up
+            ─ no answer ─► all names pause, then one tries (status/work_queue.py)
 
 Level-triggered: a status that changes while it waits, or while it is being written, is written once, as it is when its
-turn comes. Objects are written side by side, one object never twice at the same time, and nothing is read before it is
-written: the base of a patch is what the informer last saw or what we wrote after that, whichever is newer. An answer
-older than what the informer saw before is of a server that was set back, and newer than that nevertheless; so is a pod
-that the informer goes on to see and the server does not have. What is
-written again though nothing has changed is written ever more rarely, whatever the versions say. Woken by published
-statuses, by the informer's changes and by workers that finish; and every ten seconds everything is compared, which
-costs no request where nothing differs.
+turn comes. Objects are written concurrently, one object never twice at the same time, and nothing is read before it is
+written: the base of a patch is the object that the informer last saw or our later write, whichever is newer.
+
+An answer with an older version than the informer's comes from a server that was restored from a backup, and is newer
+nevertheless. The same holds for a pod that the informer still sees and the server does not have. An unchanged status
+that is written again is written with exponential backoff, whatever the versions.
+
+It is woken by published statuses, by the informer's changes and by workers that finish. Every ten seconds everything is
+compared, which sends no request where nothing differs.
 """
 
 from __future__ import annotations
@@ -51,23 +53,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DURATIONS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0)
-"""Buckets of how long a status took, in seconds: upstream's."""
+"""Buckets of the durations of status writes, in seconds: upstream's."""
 
 REFUSALS_BEFORE_REMOVAL: Final = 5
-"""How often the last status of a pod that is to go is offered to a server that calls it invalid, which takes up to a
-minute. Then it goes without: an admission policy is not to keep what no longer exists. What was said of it before it
-was to go does not count: only from then on is no better status to come."""
+"""How often the last status of a terminating pod is offered to a server that calls it invalid; it takes up to a minute.
+Then the pod is deleted without it, because an admission policy must not keep a pod that no longer exists. Earlier
+rejections do not count: only while the pod terminates can no better status follow."""
 
 LAGGING_REFUSALS_MAX: Final = 6
-"""Of a pod that the server does not have, or does not show: until then the informer may merely lag."""
+"""Answers that the server does not have or show a pod which an informer's lag can explain."""
 
 Name = tuple[str, str]
 """Namespace and name."""
 
 
 class StatusWriter:
-    """Owns what of each pod's status was last written to the API server. ``refused_mirror``: the status of the static
-    pod of that name can never follow the one that its mirror has, as that of a pod that came back under its UID."""
+    """Owns the last write of each pod's status to the API server. ``refused_mirror``: is called if the status of the
+    static pod of that name can never follow its mirror pod's status, as after a pod came back under its UID."""
 
     def __init__(
         self,
@@ -92,13 +94,13 @@ class StatusWriter:
         )
         self._rewrite_limit: RewriteLimit[Name] = RewriteLimit(chance, at_once_max=0)
         self._objects: dict[Name, WrittenObject] = {}
-        self._barriers = FaultBarriers(log, "%s: a bug in writing its status; it is tried again, ever more rarely")
+        self._barriers = FaultBarriers(log, "%s: a bug in writing its status; it is retried with backoff")
         self._patches = self._removals = self._failures = 0
         self._durations = Distribution(DURATIONS)
         self.refused_mirror: Final[Listeners[Name]] = Listeners("a mirror whose status is refused")
 
     def enqueue(self, names: Iterable[Name]) -> None:
-        """Something about the pods of these names may be due: their status, object or state changed. Never blocks."""
+        """Note a change of the pods of these names: of their status, object or state. Never blocks."""
         for name in names:
             seen = self._pods.objects.get(name)
             if seen is not None:
@@ -108,8 +110,8 @@ class StatusWriter:
                 self._queue.add(name, urgent=urgent)
 
     def forget_answers(self) -> None:
-        """The server was set back, and the informer has what it has now: a status that was written may be no more,
-        though the informer's object is as it was. Never blocks."""
+        """Forget earlier answers, because the server was restored from a backup and the informer has its current state:
+        a written status may be lost although the informer's object is the same. Never blocks."""
         for known in self._objects.values():
             known.forget_answers()
         self.enqueue(list(self._pods.objects))
@@ -129,10 +131,10 @@ class StatusWriter:
             return
         if is_last and not known.is_to_go:
             known.is_to_go = True
-            self._queue.forget(name)  # what was said of earlier statuses is not to delay or count against the last
+            self._queue.forget(name)  # earlier rejections must not delay or count against the last status
         elif {known.refused, known.rewritten} - {0, version}:
             known.refused = known.rewritten = 0
-            self._queue.skip_backoff(name)  # it was the one before that the server would not have, or has again
+            self._queue.skip_backoff(name)  # the rejection concerned the status before, or the object exists again
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Write until cancelled."""
@@ -143,7 +145,7 @@ class StatusWriter:
                 nursery.start_soon(self._serve, await self._queue.get())
 
     def figures(self) -> WriterFigures:
-        """How far the writer is."""
+        """Return the writer's figures."""
         return WriterFigures(
             waiting=self._queue.waiting,
             busy=len(self._queue.served),
@@ -156,7 +158,7 @@ class StatusWriter:
 
     async def _reconcile(self) -> None:
         async for _ in Every(self._bounds.status_reconcile_seconds):
-            names = list(self._pods.objects)  # in order: a simulated node is to do the same each time
+            names = list(self._pods.objects)  # in order, so that a simulated node repeats itself
             self.enqueue(names)
             self._queue.keep(names)
             for name in self._objects.keys() - set(names) - self._queue.served:
@@ -167,7 +169,7 @@ class StatusWriter:
         return PodProgress(safety.could_have_running_containers(uid), safety.is_finished(uid))
 
     def _reported(self, seen: k8s.Pod) -> k8s.PodStatus:
-        """The status the server has, as far as we know."""
+        """Return the status that the server has, as far as known."""
         known = self._objects.get(namespaced_name(seen))
         if known is None or known.uid != seen.metadata.uid or known.written is None:
             return seen.status or k8s.PodStatus()
@@ -207,7 +209,7 @@ class StatusWriter:
             self.enqueue([namespaced_name(seen)])
 
     def _step(self, seen: k8s.Pod, known: WrittenObject) -> Patch | Remove | None:
-        """What is due about the object."""
+        """Return the due step for the object."""
         uid = status_uid(seen)
         computed = self._statuses.get(uid)
         if known.is_missing(seen):
@@ -229,13 +231,13 @@ class StatusWriter:
             return step
         if _digest(step.body) != known.written_digest:
             return step
-        # It was written, and this is what became of it: the server does not keep all that we write. What is due
-        # once it is written is due all the same.
+        # It was written with this result: the server does not keep all fields that we write. The steps that follow a
+        # write are due all the same.
         step = due(seen, step.status, computed, progress, now)
         return step if isinstance(step, Remove) else None
 
     async def _done(self, step: Patch | Remove, seen: k8s.Pod, known: WrittenObject) -> bool:
-        """Do it. Whether it is done; if not, what is to happen next is settled."""
+        """Take the step. Return true if it is done; otherwise the next action is scheduled already."""
         name, uid = namespaced_name(seen), status_uid(seen)
         version = self._statuses.version(uid)
         written_from = (version, self._progress(uid), seen.metadata.resource_version)
@@ -247,7 +249,7 @@ class StatusWriter:
             await self._find_out(seen, known, error)
             return False
         except api_errors.Invalid as error:
-            # Of no use to say again unless what refuses it changes, as admission policies do.
+            # A retry is useless until the rule that rejects it changes, like an admission policy.
             known.refused = version
             shown = seen.status or k8s.PodStatus()
             if is_mirror(seen) and isinstance(step, Patch) and comes_back(seen, shown, step.status):
@@ -281,18 +283,19 @@ class StatusWriter:
                 self._patches += 1
             case Remove():
                 await self._api.delete(PODS, name, namespace, grace_seconds=0, uid=seen.metadata.uid)
-                # Until the informer says otherwise: a finalizer may keep it there.
+                # Until the informer reports otherwise: a finalizer may keep it.
                 known.miss(seen)
-                # The server writes the grace of 0 into the object before it takes it away: a change, but not ours.
+                # The server writes the grace of 0 into the object before it removes it: a change, but not ours.
                 known.remove_after = trio.current_time() + self._bounds.status_reconcile_seconds / 2
                 self._removals += 1
-                log.info("Pod %s/%s has ended; its object is removed", namespace, name)
+                log.info("Pod %s/%s has ended; its object is deleted", namespace, name)
 
     def _look_whether_set_back(self, seen: k8s.Pod, known: WrittenObject, informed_to: str) -> None:
-        """``informed_to``: up to which version the informer knew everything when the write was sent."""
+        """Check whether the server was restored from a backup. ``informed_to``: the version up to which the informer
+        knew everything when the write was sent."""
         version, known.written_over = seen.metadata.resource_version, ""
         if self._pods.version and not is_older(self._pods.version, known.written_version):
-            # It should have been seen: the informer cannot read it, or the server was set back.
+            # The informer should have seen it: it cannot decode it, or the server was restored.
             known.written_over = version
         if is_older(known.written_version, version):
             known.written_over = version
@@ -300,31 +303,31 @@ class StatusWriter:
             self._outage.set_back(f"pod {what} was at version {version} and is at {known.written_version}")
         elif is_older(known.written_version, informed_to) and self._is_unheard_of(seen, known.written_version):
             what = "/".join(namespaced_name(seen))
-            evidence = f"pod {what} is at version {known.written_version}, older than {informed_to} and never heard of"
+            evidence = f"pod {what} is at version {known.written_version}, older than {informed_to} and never seen"
             self._outage.set_back(evidence)
 
     def _is_unheard_of(self, seen: k8s.Pod, version: str) -> bool:
-        """Whether the informer has not had that version of the object. Of a write that changed nothing the answer is
-        what there was before; and what it had and could not read is not what is seen."""
+        """True if the informer never had that version of the object. The answer to a write without a change has the
+        version before; and an object that it had and could not decode is not ``seen``."""
         return version != seen.metadata.resource_version and namespaced_name(seen) not in self._pods.faults()
 
     async def _find_out(
         self, seen: k8s.Pod, known: WrittenObject, why: api_errors.ObjectMissing | api_errors.Conflict
     ) -> None:
-        """The server has none such or another object of that name, or says so: one look shows which. A 404 may also be
-        an admission webhook's, which does not find something of its own, or of a server that has yet to be restored.
-        What is gone for good the informer takes away; until then it is tried again, ever more rarely."""
+        """Read the object to find out whether it is missing or has another UID. A 404 may also come from an admission
+        webhook that misses something of its own, or from a server that is not fully restored. The informer removes an
+        object that is really gone; until then the write is retried with backoff."""
         namespace, name = namespaced_name(seen)
         try:
             with answer_within(self._bounds.api_call_seconds_max):
                 uid = (await self._api.get(PODS, name, namespace)).uid
         except (api_errors.ObjectMissing, api_errors.Forbidden) as error:
-            # It is gone, of which a node is told that it may not know, or another node's by now, and then the informer
-            # will say so, mostly within the second; or the server is not itself yet.
+            # It is gone, which a node sees as Forbidden, or belongs to another node by now, and then the informer will
+            # report it, mostly within a second; or the server is not ready yet.
             is_no_lag = self._refuse((namespace, name), error, logged_at=LAGGING_REFUSALS_MAX)
             if is_no_lag and (namespace, name) in self._pods.objects:
-                # Once: if a list shows it as well, it is somebody's rule that hides it.
-                self._outage.set_back(f"pod {namespace}/{name} is not there, and no watch has said that it went")
+                # Once: if a list shows it as well, a rule of the cluster hides it.
+                self._outage.set_back(f"pod {namespace}/{name} does not exist, and no watch has reported its deletion")
             return
         except api_errors.ApiError as error:
             self._fail(seen, known, error)
@@ -342,11 +345,11 @@ class StatusWriter:
         self.enqueue([namespaced_name(seen)])
 
     def _refuse(self, name: Name, error: api_errors.ApiError, *, logged_at: int = 1) -> bool:
-        """The server refused, which is logged once: whether now. It is tried again, ever more rarely, when everything
-        is compared."""
+        """Record a rejection and log it once; return true if it was logged now. It is retried with backoff, when
+        everything is compared."""
         is_due = self._queue.refused(name) == logged_at
         if is_due:
-            log.warning("Pod %s/%s: the API server does not take its status: %s", *name, error)
+            log.warning("Pod %s/%s: the API server rejects its status: %s", *name, error)
         return is_due
 
     def _fail(self, seen: k8s.Pod, known: WrittenObject, error: api_errors.ApiError) -> None:

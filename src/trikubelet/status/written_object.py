@@ -1,5 +1,5 @@
-"""What the status writer (``status/writer.py``) remembers of one object of the API server beside the informer's
-picture: what it wrote last, and how that was answered. Which of both is newer is decided here, and nothing is asked."""
+"""The status writer's (``status/writer.py``) record of its last write of one object and the server's answer. It
+decides, without I/O, whether that or the informer's object is newer."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class WrittenObject:
-    """What is known of one object beyond what the informer says of it. Our last write, a patch of ``written_digest``,
-    made it version ``written_version`` with the status ``written``, which is forgotten once the informer has seen it.
-    ``written_over``: the version that the informer saw when that write was answered with one that will not come by: an
-    older one, or one that the informer is past. ``written_from``: what it was made of: the version of our status, how
-    far the pod was, and the version of the object that the informer saw. ``in_doubt``: nobody knows whether the last
-    write arrived. ``missing_at``: the newest version known, by the informer or by our writes, when the server said
-    there was none such any more. ``refused``: the version of our status that the server called invalid last;
-    ``rewritten``: the one that rests as it was written again. ``is_to_go``: only its last status keeps it, which the
-    server called invalid ``refusals`` times in a row. ``remove_after``: when its removal may be asked for again (Trio's
-    clock, seconds)."""
+    """The record of one object. Our last write, a patch of ``written_digest``, made it version ``written_version`` with
+    the status ``written``, which is dropped once the informer has seen it. ``written_over``: the informer's version
+    when that write was answered with a version that it will not receive: an older one, or one that it has passed.
+    ``written_from``: the input of the write: the version of our status, the pod's state, and the object's version at
+    the informer. ``in_doubt``: the result of the last write is unknown. ``missing_at``: the newest version known, by
+    the informer or by our writes, when the server answered that the object does not exist. ``refused``: the version of
+    our status that the server last called invalid; ``rewritten``: the version that is delayed because it was written
+    again. ``is_to_go``: the object is kept only for its last status, which the server called invalid ``refusals`` times
+    in a row. ``remove_after``: when its deletion may be requested again (Trio's clock, seconds)."""
 
     uid: str
     is_to_go: bool = False
@@ -41,10 +40,10 @@ class WrittenObject:
     remove_after: float = float("-inf")
 
     def is_written_after(self, seen: k8s.Pod, informed_to: str) -> bool:
-        """Whether our last write is newer than what the informer sees, which knows everything up to a version. Once the
-        informer has seen it its word counts: others may have written what is ours, as the node controller does when it
-        thinks that the node is lost. So it does once it should have seen it: a server lost that write that was set back
-        by so little that nothing else shows it."""
+        """True if our last write is newer than the informer's object; the informer knows everything up to a version.
+        Once the informer has seen the write, its object counts: another client may have overwritten it, as the node
+        controller does when it considers the node lost. The same holds once it should have seen it: a server that was
+        restored by so little that nothing else shows it has lost the write."""
         version = seen.metadata.resource_version
         if version == self.written_over:
             return True
@@ -52,22 +51,23 @@ class WrittenObject:
         return is_to_come and is_older(version, self.written_version)
 
     def is_written_again(self, digest: int, written_from: tuple[int, PodProgress, str]) -> bool:
-        """Take note of a patch that was just written. Whether it is the one before, or made of the same: others undo
-        it, or the informer never shows what was written, and then the answer must not make it due at once."""
+        """Record a patch that was just written. Return true if it equals the one before, or has the same input: then
+        another client undoes it, or the informer never shows it, and the answer must not make it due at once."""
         is_again = digest == self.written_digest or written_from == self.written_from
         self.written_digest, self.written_from = digest, written_from
         return is_again
 
     def forget_answers(self) -> None:
-        """The server was set back: what it answered before is no more."""
+        """Forget earlier answers, because the server was restored from a backup."""
         self.written, self.written_version, self.written_over, self.missing_at = None, "", "", None
 
     def is_missing(self, seen: k8s.Pod) -> bool:
-        """Whether the server has said so of what the informer sees. It may still see older ones come by."""
+        """True if the server answered that the informer's object does not exist. The informer may still see older
+        ones."""
         at, now = self.missing_at, seen.metadata.resource_version
         return at is not None and (now == at or is_older(now, at))
 
     def miss(self, seen: k8s.Pod) -> None:
-        """The server has none such."""
+        """Record that the server does not have it."""
         version = seen.metadata.resource_version
         self.missing_at = self.written_version if is_older(version, self.written_version) else version

@@ -547,9 +547,7 @@ async def test_a_server_that_says_no_is_a_warning(autojump_clock: MockClock, cap
     async with cluster.running():
         await cluster.informer.synced()
 
-    said = (
-        "The API server refuses watching configmaps (default): configmaps is forbidden; asking again until it does not"
-    )
+    said = "The API server refuses watching configmaps (default): configmaps is forbidden; retrying until it accepts"
     assert [(logging.WARNING, said)] == [(record.levelno, record.getMessage()) for record in caplog.records]
 
 

@@ -306,7 +306,7 @@ async def test_a_no_is_no_outage(autojump_clock: MockClock, world: World, caplog
     world.api.plan("replace", *[Fail(Forbidden("not yours"))] * 100)
     await trio.sleep(120)
 
-    expected = "The API server refuses renewing the node's lease: not yours; asking again until it does not"
+    expected = "The API server refuses renewing the node's lease: not yours; retrying until it accepts"
     assert [expected] * 2 == [record.getMessage() for record in caplog.records]
     assert 0 == world.resets
 

@@ -490,7 +490,7 @@ async def test_a_server_that_contradicts_itself_is_not_flooded(
 
         assert 80 <= world.count(verb) <= 100
         said = [record.getMessage() for record in caplog.records]
-        expected = f"The API server refuses publishing the node's status: {error}; asking again until it does not"
+        expected = f"The API server refuses publishing the node's status: {error}; retrying until it accepts"
         assert (10, 0) == (said.count(expected), world.resets)
         world.api.calm()
         await trio.sleep(8)

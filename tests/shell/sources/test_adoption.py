@@ -161,7 +161,7 @@ async def test_pod_that_the_runtime_cannot_tell_of_is_not_adopted(
 
         nursery.start_soon(fail)
         assert [OWN] == await bench.uids(snapshot(WEB))
-    assert "the runtime cannot tell what it is: no answer" in caplog.text
+    assert "the runtime cannot report its state: no answer" in caplog.text
 
 
 async def test_disk_that_does_not_answer_is_waited_for(

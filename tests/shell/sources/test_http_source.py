@@ -100,7 +100,7 @@ async def test_without_a_length_an_answer_that_lost_a_pod_is_believed_when_it_co
         bench.server.answer = (200, one)
         assert await bench.snapshots.none_within(30), "what was cut once does not count for the next time"
         assert {"one"} == set(await bench.snapshots.next())
-    doubts = [message for message in caplog.messages if "believed when the next answer is the same" in message]
+    doubts = [message for message in caplog.messages if "used once the next answer is the same" in message]
     assert 2 == len(doubts)
 
 
@@ -125,7 +125,7 @@ async def test_a_pod_of_a_url_is_no_pod_of_a_file(autojump_clock: MockClock) -> 
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ((404, manifest("two")), "cannot be fetched: the server says 404 where 200 is expected"),
+        ((404, manifest("two")), "cannot be fetched: the server answers 404 instead of 200"),
         ((200, ""), "cannot be fetched: the server sent nothing (for no pods send an empty PodList)"),
         (
             (200, "---\n# nothing\n"),
@@ -247,11 +247,11 @@ async def test_a_bug_in_fetching_is_reported_and_costs_neither_the_agent_nor_a_p
         assert {"one": "app:1"} == await bench.snapshots.next()
         bench.server.answer = MemoryError()
         assert await bench.snapshots.none_within(50)
-        assert ["cannot be read for a bug in the agent: MemoryError: MemoryError"] == [
+        assert ["cannot be read because of a bug in the agent: MemoryError: MemoryError"] == [
             fault.problem for fault in bench.source.faults()
         ]
         assert ["one-node"] == [pod.metadata.name for pod in bench.source.files()[URL].pods]
 
         bench.server.answer = (200, manifest("one", "app:2"))
         assert {"one": "app:2"} == await bench.snapshots.next()
-    assert 1 == caplog.text.count("a bug in fetching it; what it brought before stays")
+    assert 1 == caplog.text.count("a bug in fetching it; its earlier content stays")

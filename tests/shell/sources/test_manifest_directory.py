@@ -418,8 +418,8 @@ async def test_while_the_disk_does_not_tell_which_pods_were_begun_nobody_is_give
         again.begun.error, again.begun.uids = None, bench.snapshots.uids
         assert {"five": "first"} == await again.snapshots.next()
         assert ["a-five.yaml"] == again.faults()
-    assert ["Cannot see which pods were begun before this start: Input/output error"] == [
-        record.message for record in caplog.records if record.message.startswith("Cannot see")
+    assert ["Cannot find the pods that were begun before this start: Input/output error"] == [
+        record.message for record in caplog.records if record.message.startswith("Cannot find")
     ]
 
 
@@ -668,7 +668,7 @@ async def test_a_file_whose_reading_is_a_bug_costs_only_itself_also_at_the_start
         assert {"two": "app:1"} == await bench.snapshots.next()
         assert (path,) == bench.snapshots.invalid_manifests
         (fault,) = bench.source.faults()
-        assert "cannot be read for a bug in the agent: TypeError" in fault.problem
+        assert "cannot be read because of a bug in the agent: TypeError" in fault.problem
 
         await trio.sleep(100)
         assert 1 == caplog.text.count("a bug in getting it from the disk")

@@ -454,7 +454,7 @@ async def test_a_bug_that_one_static_pod_provokes_keeps_no_other_from_its_mirror
     await trio.sleep(600)
 
     assert bench.uid("web")
-    assert ["Static pod default/bad: a bug in keeping its mirror; it is tried again, ever more rarely"] == [
+    assert ["Static pod default/bad: a bug in keeping its mirror; it is retried with backoff"] == [
         record.getMessage() for record in caplog.records if record.levelno == logging.ERROR
     ]
 

@@ -211,8 +211,8 @@ async def test_an_object_that_is_gone_is_tried_again_ever_more_rarely_until_the_
         await trio.sleep(3590)
     assert 50 <= cluster.api.asked["patch"] == cluster.api.asked["get"] <= 60
     refused, set_back = caplog.messages
-    assert "the API server does not take its status" in refused
-    assert "was set back to an older state: pod default/web is not there, and no watch has said" in set_back
+    assert "the API server rejects its status" in refused
+    assert "was set back to an older state: pod default/web does not exist, and no watch has reported" in set_back
     assert 1 == len(told)
     cluster.api.asked.clear()
     cluster.seen.catch_up()
@@ -363,7 +363,7 @@ async def test_a_404_about_something_else_silences_no_pod(
 
     assert ("Running", "", True) == shows(cluster.get("web"))
     assert {"patch": 4, "get": 3} == cluster.api.asked
-    assert 1 == caplog.text.count("does not take its status")
+    assert 1 == caplog.text.count("rejects its status")
 
 
 async def test_another_pod_of_the_same_name_is_left_alone(autojump_clock: MockClock, nursery: Any) -> None:
