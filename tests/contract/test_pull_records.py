@@ -183,7 +183,7 @@ async def test_what_is_no_record_proves_nothing_keeps_none_from_being_read_and_i
     with pytest.raises(ValueError, match="sha256-"):
         await records.pulled("sha256:1")
     assert [other] == list(await records.all_pulled())
-    assert 1 == caplog.text.count(f"A record of pulled images cannot be read: {path}: ")
+    assert 1 == caplog.text.count(f"Cannot read a record of pulled images: {path}: ")
     await records.keep(RECORD)
     assert RECORD == await records.pulled("sha256:1")
 

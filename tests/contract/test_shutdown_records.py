@@ -106,7 +106,7 @@ async def test_a_disk_that_hangs_is_read_no_longer_and_has_what_is_written_in_th
         assert ShutdownTimes() == await given_up(records.read())
         with trio.fail_after(60):
             assert 1 == await threads.run(lambda: 1)
-        assert 1 == caplog.text.count("cannot be read, when the last shutdown was is not known")
+        assert 1 == caplog.text.count("so the time of the last shutdown is unknown")
     finally:
         release.set()
 

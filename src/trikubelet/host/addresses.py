@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class HostAddresses:
-    """Asks the kernel, which answers at once, and DNS, which may not: in a thread of its own, for the others are the
-    API clients'."""
+    """Queries the kernel, which answers at once, and DNS, which may not: in a thread of its own, because the other
+    threads belong to the API clients."""
 
     def __init__(self) -> None:
         self._threads = ThreadPool("the node's name", 1)
 
     def routed(self) -> Sequence[str]:
-        """The addresses that the default routes send from, IPv4 first."""
+        """Return the addresses that the default routes send from, IPv4 first."""
         return default_addresses()
 
     def has(self, address: str) -> bool:
-        """Whether this machine has the address. Sends nothing: what is sent to an address of its own comes from it, and
-        to any other from another one. (To bind to it would not tell where ip_nonlocal_bind is set.)"""
+        """True if this machine has the address. Sends nothing: a packet to an own address has that source address, and
+        a packet to any other has another. (Binding would also succeed with ip_nonlocal_bind.)"""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
             with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -38,13 +38,13 @@ class HostAddresses:
             return False
 
     async def named(self, name: str) -> Sequence[str] | None:
-        """The addresses that DNS, or the hosts file, has for the name; None where DNS does not answer now. A server
-        that is away may take minutes; who gives it up is told None until its thread has ended."""
+        """Return the addresses of the name in DNS or the hosts file; None if DNS does not answer now. A server that is
+        down may take minutes; after a cancelled query None is returned until its thread has ended."""
         try:
             found = await self._threads.run(partial(socket.getaddrinfo, name, None, type=socket.SOCK_DGRAM), name)
         except socket.gaierror as error:
             return None if error.errno == socket.EAI_AGAIN else ()
-        except UnicodeError:  # a label is longer than DNS has any, as the kernel's 64 bytes of a host name allow
+        except UnicodeError:  # a label is longer than DNS allows; the kernel's host names may have 64 bytes
             return ()
         except (OSError, StillRunning):
             return None
@@ -52,14 +52,14 @@ class HostAddresses:
 
 
 class SimulatedAddresses(HostAddresses):
-    """Of a node that only seems to be a machine: its name is known to no DNS, which is not asked, and nobody comes to
-    it, so that any address will do."""
+    """The addresses of a simulated node: its name is in no DNS, which is not queried, and it has no clients, so that
+    any address will do."""
 
     def routed(self) -> Sequence[str]:
-        """Those of the machine, where it has any."""
+        """Return the machine's addresses, if it has any."""
         return super().routed() or ("127.0.0.1",)
 
     async def named(self, name: str) -> Sequence[str] | None:
-        """None known."""
+        """Return None."""
         await trio.lowlevel.checkpoint()
         return ()

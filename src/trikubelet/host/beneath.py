@@ -1,11 +1,11 @@
-"""Resolving a path below a directory safely, even if that directory changes meanwhile.
+"""Resolves a path below a directory safely, even if that directory changes meanwhile.
 
-A volume belongs to containers, who may put a symbolic link anywhere in it at any moment; the agent may go anywhere. So
-a path into a volume is never passed to the kernel as a whole. It is walked one name at a time, from the descriptor of
-each directory to the next, and links are read and followed here: up to the volume's root and never above it. One to an
-absolute path leads out, as the links of /proc and a container's view of its own root do, unless that path begins with
-the root's own: then the walk begins again at the root's descriptor, with what is left of it. What was reached is a
-descriptor, to which no later renaming can give another meaning.
+A volume belongs to containers, which may put a symbolic link anywhere in it at any moment, and the agent may access
+everything. So a path into a volume is never passed to the kernel as a whole. It is walked one name at a time, from the
+descriptor of each directory to the next, and links are read and followed here: up to the volume's root and never above
+it. A link to an absolute path leads out, like the links of /proc or those made for a container's own root, unless that
+path begins with the root's own. Then the walk begins again at the root's descriptor, with the rest of the path. The
+result is a descriptor, whose meaning no later renaming can change.
 
 openat2(2) with RESOLVE_BENEATH does the same in one call since Linux 5.6. The walk is needed anyway, to make missing
 directories and on older kernels, and one implementation is easier to trust than two.
@@ -21,15 +21,15 @@ from typing import Final
 LINKS_MAX: Final = 40
 """The kernel's own limit."""
 LEVELS_MAX: Final = 256
-"""Each holds a descriptor while the walk lasts."""
+"""Each level holds a descriptor during the walk."""
 _PATH_FLAGS: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_beneath(root: str, path: str, *, make: bool, called: str = "the volume") -> int:
-    """A descriptor (O_PATH) of what ``path`` leads to below the directory ``root``, for the caller to close. With
-    ``make``, directories that are missing are made, with the mode that the root has. ``called``: the root, in messages.
-    Raises OSError: EXDEV for a path that leads out, ENOENT, ELOOP, and the kernel's other errors; FileNotFoundError
-    names the part that is missing."""
+    """Return a descriptor (O_PATH) of the file at ``path`` below the directory ``root``, for the caller to close. With
+    ``make``, missing directories are created, with the root's mode. ``called``: the root, in messages. Raises OSError:
+    EXDEV for a path that leads out, ENOENT, ELOOP, and the kernel's other errors; FileNotFoundError names the missing
+    part."""
     # The root itself may be reached by links: its path is the node's, not the containers'.
     reached = [os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)]
     mode = stat.S_IMODE(os.fstat(reached[0]).st_mode)
@@ -45,7 +45,7 @@ def open_beneath(root: str, path: str, *, make: bool, called: str = "the volume"
                     raise OSError(errno.EXDEV, f"leads out of {called}", path)
                 continue
             if len(reached) > LEVELS_MAX:
-                raise OSError(errno.ENAMETOOLONG, "too many directories below one another", path)
+                raise OSError(errno.ENAMETOOLONG, "too many nested directories", path)
             found = _step(reached[-1], name, mode if make else None)
             reached.append(found)
             if stat.S_ISLNK(os.fstat(found).st_mode):
@@ -66,7 +66,8 @@ def open_beneath(root: str, path: str, *, make: bool, called: str = "the volume"
 
 
 def _below(target: str, root: str, root_fd: int, called: str) -> str:
-    """What is left of an absolute path that begins with the root's, by either of its names. Raises OSError: EXDEV."""
+    """Return the rest of an absolute path that begins with the root's, by either of its names. Raises OSError:
+    EXDEV."""
     for name in (os.readlink(f"/proc/self/fd/{root_fd}"), root):
         if f"{target}/".startswith(f"{name.rstrip('/')}/"):
             return target[len(name.rstrip("/")) :]
@@ -74,7 +75,8 @@ def _below(target: str, root: str, root_fd: int, called: str) -> str:
 
 
 def _step(directory: int, name: str, mode: int | None) -> int:
-    """A descriptor of one name in a directory, be it a link; made with ``mode``, as a directory, if it is missing."""
+    """Return a descriptor of one name in a directory, also of a link; a missing one is created as a directory with
+    ``mode``."""
     try:
         return os.open(name, _PATH_FLAGS, dir_fd=directory)
     except FileNotFoundError:
@@ -82,9 +84,9 @@ def _step(directory: int, name: str, mode: int | None) -> int:
             raise
     try:
         os.mkdir(name, mode, dir_fd=directory)
-    except FileExistsError:  # another process was quicker; its entry is taken
+    except FileExistsError:  # another process was faster; its entry is used
         return os.open(name, _PATH_FLAGS, dir_fd=directory)
-    # Not the umask's but the volume's mode, and not by name: it may be another directory by now.
+    # The volume's mode, not the umask's, and not by name: it may be another directory by now.
     made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     try:
         os.fchmod(made, mode)

@@ -9,5 +9,5 @@ class SystemClock:
     """Implements ``ports.Clock``."""
 
     def now_ns(self) -> int:
-        """Nanoseconds since the Unix epoch."""
+        """Return nanoseconds since the Unix epoch."""
         return time.time_ns()

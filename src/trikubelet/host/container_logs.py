@@ -1,10 +1,10 @@
 """The files of containers' logs on the real disk, while they are written (``ports.ContainerLogs``).
 
-The path of a log comes from the runtime, and this process may rename and remove anything: so a path that is not below
-the pods' logs, once the links on the way are followed, is not touched, and neither is what is not a plain file.
-Everything is done in threads, so a disk that hangs blocks only those; of one log one thing at a time is looked for,
-renamed or removed, so nothing comes late that was given up. Compressing takes seconds, in a thread of a pool of its
-own, a block at a time. A compressed part gets its name when all of it is on the disk, so a power cut costs no lines.
+The path of a log comes from the runtime, and this process may rename and remove anything. So a path that is not below
+the pods' logs after its links are resolved is not touched, and neither is anything but a regular file. Everything runs
+in threads, so a hanging disk blocks only those. One operation at a time runs on a log, so no cancelled operation takes
+effect late. Compressing takes seconds, in a thread of its own pool, a block at a time. A compressed part gets its name
+when all of it is on the disk, so a power cut loses no lines.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _FREE_SPACE: Final = "the free space"
 
 BLOCK_BYTES: Final = 64 * 1024
 LEVEL: Final = 6
-"""Of compression: zlib's default, and that of upstream."""
+"""The compression level: zlib's default, and upstream's."""
 ENTRIES_MAX: Final = 20_000
-"""Files in the directory of a container's logs. Rotation leaves a few of each attempt; where there are more, somebody
-else puts them there."""
+"""Files in the directory of a container's logs. Rotation leaves a few of each attempt; if there are more, another
+program creates them."""
 
 
 class DiskContainerLogs:
@@ -49,16 +49,16 @@ class DiskContainerLogs:
         self._compressing = compressing
 
     async def sizes(self, paths: Sequence[str]) -> Sequence[int | OSError | None]:
-        """How long each file being written is (``ports.ContainerLogs``), in one thread for all."""
+        """Return the size of each file being written (``ports.ContainerLogs``), in one thread for all."""
         return await on_disk(self._looking, lambda: [_size(path) for path in paths])
 
     async def free_bytes(self) -> int:
-        """The bytes that are free where the pods' logs are."""
+        """Return the free bytes on the disk of the pods' logs."""
         found = await on_disk(self._looking, partial(os.statvfs, self._logs), _FREE_SPACE)
         return found.f_bfree * found.f_frsize
 
     async def parts(self, path: str) -> frozenset[str]:
-        """Rotated parts, and unfinished ones."""
+        """Return the rotated parts, and the unfinished ones."""
         return await self._in_thread(_parts, path)
 
     async def remove(self, path: str, part: str) -> None:
@@ -66,7 +66,7 @@ class DiskContainerLogs:
         await self._in_thread(lambda inside: Path(f"{inside}.{part}").unlink(missing_ok=True), path)
 
     async def set_aside(self, path: str, part: str) -> None:
-        """Rename the file being written to a part that is not there."""
+        """Rename the file being written to a part that does not exist."""
         await self._in_thread(lambda inside: os.rename(inside, f"{inside}.{part}"), path)
 
     async def put_back(self, path: str, part: str) -> None:
@@ -74,16 +74,16 @@ class DiskContainerLogs:
         await self._in_thread(partial(_put_back, part=part), path)
 
     async def compress(self, path: str, part: str) -> None:
-        """Put a compressed part in place of a plain one, in a thread."""
+        """Replace a plain part by a compressed one, in a thread."""
         await self._compressing.run(lambda: _compress(f"{self._inside(path)}.{part}"))
 
     async def _in_thread(self, work: Callable[[str], T], path: str) -> T:
-        """Do something with the log at the path, as it is without links. If cancelled, the thread goes on, and stays
-        the only one for that log."""
+        """Run work on the log at the path without links. If cancelled, the thread continues, and stays the only one for
+        that log."""
         return await on_disk(self._looking, lambda: work(self._inside(path)), path)
 
     def _inside(self, path: str) -> str:
-        """The path without links on the way to the file. Raises PermissionError outside the pods' logs."""
+        """Return the path without links on the way to the file. Raises PermissionError outside the pods' logs."""
         given = Path(path)
         directory = Path(os.path.realpath(given.parent))
         if not given.is_absolute() or Path(os.path.realpath(self._logs)) not in directory.parents or given.name == "..":
@@ -100,7 +100,7 @@ def _size(path: str) -> int | OSError | None:
         return error
     except ValueError as error:  # a name that no file can have
         return OSError(errno.EINVAL, str(error), path)
-    return found.st_size if stat.S_ISREG(found.st_mode) else OSError(errno.EINVAL, "no plain file", path)
+    return found.st_size if stat.S_ISREG(found.st_mode) else OSError(errno.EINVAL, "not a regular file", path)
 
 
 def _parts(inside: str) -> frozenset[str]:
@@ -136,16 +136,16 @@ def _compress(plain: str) -> None:
     try:
         os.unlink(plain)
     except FileNotFoundError:
-        Path(packed).unlink(missing_ok=True)  # whatever removed the log has not seen this
+        Path(packed).unlink(missing_ok=True)  # the remover of the log has not seen this
 
 
 def _pack(plain: str, unfinished: str) -> None:
-    """Write what is in ``plain`` to ``unfinished``, compressed, down to the disk. It keeps its mode, and its
-    modification time, which is that of the last line. The format has a field for a time, too, but not for every time
-    that a file may have; it is left empty."""
+    """Write the content of ``plain`` to ``unfinished``, compressed, down to the disk. It keeps its mode, and its
+    modification time, which is that of the last line. The format's own field for a time cannot have every time that a
+    file may have; it is left empty."""
     with open_plain(plain, follows_links=False) as source:
         found = os.fstat(source.fileno())
-        Path(unfinished).unlink(missing_ok=True)  # of a crash, or a container's: a pipe would be waited for
+        Path(unfinished).unlink(missing_ok=True)  # from a crash, or a container's: opening a pipe would block
         number = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(number, "wb") as target:
             os.fchmod(number, stat.S_IMODE(found.st_mode))

@@ -1,7 +1,7 @@
-"""This machine as the doctor checks it: sysctls, disks, ports, the kernel's clock, network configurations.
+"""The doctor's measurements of this machine: sysctls, disks, ports, the kernel's clock, network configurations.
 
-All of it is read and nothing changed; a port is tried by listening on it for a moment. Disks may hang, so callers use a
-thread. A test points ``root`` at a directory of its own.
+They are read-only; a port is tried by listening on it for a moment. Disks may hang, so callers use a thread. A test
+points ``root`` at a directory of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CNI_ENDINGS: Final = (".conf", ".conflist", ".json")
 
 
 def read_sysctls(names: Iterable[str] = SYSCTLS, root: Path = Path("/")) -> dict[str, int | None]:
-    """The kernel's values of these; None where there is no such sysctl, or it is not a number."""
+    """Return the kernel's values; None if there is no such sysctl, or it is not a number."""
     found: dict[str, int | None] = {}
     for name in names:
         found[name] = None
@@ -38,7 +38,7 @@ def read_sysctls(names: Iterable[str] = SYSCTLS, root: Path = Path("/")) -> dict
 
 
 def read_disk(place: Path) -> Disk:
-    """The file system a path lies on, or will lie on once it is made. Raises OSError."""
+    """Return the file system of a path, or of the place where it will be created. Raises OSError."""
     there = next(path for path in (place, *place.parents) if path.exists())
     stat = os.statvfs(there)
     return Disk(
@@ -52,8 +52,8 @@ def read_disk(place: Path) -> Disk:
 
 
 def read_network(setup: NetworkSetup | None, root: Path = Path("/")) -> PodNetwork:
-    """The CNI configurations and plugins in the runtime's directories, or in upstream's where it does not name its
-    own."""
+    """Return the CNI configurations and plugins in the runtime's directories, or in upstream's if it does not report
+    its own."""
     if setup is None:
         return PodNetwork(_configurations(root, CNI_DIRECTORY))
     held = [_names(root, directory) for directory in setup.plugin_dirs]
@@ -65,7 +65,7 @@ def read_network(setup: NetworkSetup | None, root: Path = Path("/")) -> PodNetwo
 
 
 def _configurations(root: Path, directory: str) -> tuple[str, ...]:
-    """The names of the CNI configurations there; the runtime uses the first."""
+    """Return the names of the CNI configurations there; the runtime uses the first."""
     return tuple(sorted(name for name in _names(root, directory) if name.endswith(_CNI_ENDINGS)))
 
 
@@ -76,19 +76,19 @@ def _names(root: Path, directory: str) -> set[str]:
 
 
 def is_by_systemd(root: Path = Path("/")) -> bool:
-    """Whether systemd runs this machine (sd_booted(3))."""
+    """True if systemd runs this machine (sd_booted(3))."""
     return (root / "run/systemd/system").is_dir()
 
 
 def is_synchronised() -> bool | None:
-    """Whether the kernel's clock is synchronised (adjtimex(2), reading only); None where it does not report that."""
+    """True if the kernel's clock is synchronised (adjtimex(2), reading only); None if it does not report that."""
     libc = ctypes.CDLL(None, use_errno=True)
     state = libc.adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
     return None if state < 0 else state != _TIME_ERROR
 
 
 def newest_change_ns(places: Iterable[Path]) -> int:
-    """When the newest of some files was changed; 0 where none is there."""
+    """Return when the newest of these files was changed; 0 if none exists."""
     newest = 0
     for place in places:
         with suppress(OSError):
@@ -97,7 +97,7 @@ def newest_change_ns(places: Iterable[Path]) -> int:
 
 
 def is_taken(address: str, port: int) -> bool:
-    """Whether a TCP port is in use. One that cannot be tried counts as free: the agent will report why."""
+    """True if a TCP port is in use. One that cannot be tried counts as free: the agent will report why."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -5,8 +5,8 @@
     node()         /proc/{stat, meminfo, vmstat, loadavg, net/dev, pressure/*, diskstats}
     disk(path)     statvfs          directory(path)   statvfs of a mount of its own, else every file below it
 
-All of it blocks, and file systems may hang: called in threads (``ports.Gauges``). Nearly every file is read in one
-system call, because what a scrape costs is the number of files times that.
+All of it blocks, and file systems may hang, so it is called in threads (``ports.Gauges``). Nearly every file is read in
+one system call, because their number determines the cost of a scrape.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ PROC: Final = Path("/proc")
 CPUS: Final = Path("/sys/devices/system/cpu")
 _FILE_BYTES_MAX: Final = 1 << 18
 _STEP_BYTES: Final = 1 << 14
-"""Of one reading. Python takes memory for as much as is asked for, and malloc has the kernel map 256 KiB each time,
-which cost more than all the rest of reading a file of a hundred bytes. Nearly all are shorter than this."""
+"""Bytes of one read. Python allocates the requested size, and for 256 KiB malloc maps memory each time, which cost more
+than all the rest of reading a file of a hundred bytes. Nearly all files are shorter than this."""
 ROOT_CGROUP: Final = "/"
 
 
@@ -53,7 +53,7 @@ class HostGauges:
             self._trees[""] = str(found.trees[0])
 
     def pods(self, places: Sequence[PodPlace], depth: Depth) -> Sequence[PodGauges]:
-        """Each pod, in the order of the places."""
+        """Return the usage of each pod, in the order of the places."""
         of_node = () if depth.is_load_alone else self._node_network()
         return [self._pod(place, depth, of_node) for place in places]
 
@@ -72,11 +72,11 @@ class HostGauges:
         return PodGauges(whole, {id_: used for id_, used in read if used is not None}, network)
 
     def cgroup(self, path: str, depth: Depth) -> Usage | None:
-        """One cgroup by its path below the root of the trees; None where there is none."""
+        """Return the usage of one cgroup by its path below the root of the trees; None if it does not exist."""
         return self._usage(path.strip("/"), depth, cgroup_files.LIMITABLE)
 
     def own_cgroup(self) -> str:
-        """The path of the cgroup this process is in; ``/`` where it has none of its own."""
+        """Return the path of this process's cgroup; ``/`` if it has none of its own."""
         for line in _read(f"{self._proc}/self/cgroup").decode(errors="surrogateescape").splitlines():
             _, controllers, path = line.split(":", 2)
             if (not controllers) if self._version == 2 else ("cpuacct" in controllers.split(",")):
@@ -84,7 +84,7 @@ class HostGauges:
         return ROOT_CGROUP
 
     def node(self, depth: Depth) -> NodeGauges:
-        """The machine. Raises OSError where /proc cannot be read."""
+        """Return the machine's usage. Raises OSError if /proc cannot be read."""
         at_ns = self._clock.now_ns()
         files = proc_files.FILES if depth is Depth.LOAD else (*proc_files.FILES, *proc_files.PRESSURE_FILES)
         texts = {name: _read(f"{self._proc}/{name}") for name in files}
@@ -92,12 +92,12 @@ class HostGauges:
         try:
             machine = proc_files.machine(texts, at_ns, found)
         except (KeyError, ValueError, IndexError) as error:
-            raise OSError(f"{self._proc} cannot be understood: {error!r}") from error
+            raise OSError(f"cannot parse {self._proc}: {error!r}") from error
         disks = proc_files.disks(_read(f"{self._proc}/{proc_files.DISKSTATS}")) if depth is Depth.METRICS else ()
         return machine._replace(kernel=self._kernel, cores=self._cores, sockets=self._sockets, disks=disks)
 
     def disk(self, path: str) -> FsUsage:
-        """The file system a path is on. Raises OSError."""
+        """Return the usage of a path's file system. Raises OSError."""
         found = os.statvfs(path)
         return FsUsage(
             at_ns=self._clock.now_ns(),
@@ -111,7 +111,7 @@ class HostGauges:
         )
 
     def device(self, path: str) -> str:
-        """The device that a path's file system was mounted from; empty where no mount has it. Raises OSError."""
+        """Return the device of a path's file system; empty if no mount has it. Raises OSError."""
         number = os.stat(path).st_dev
         sign = f" {os.major(number)}:{os.minor(number)} ".encode()
         mounts = _read(self._mountinfo).split(b"\n")
@@ -119,10 +119,10 @@ class HostGauges:
         return next(iter(line_found.partition(b" - ")[2].split(b" ")[1:2]), b"").decode(errors="replace")
 
     def directory(self, path: str, counted: Callable[[int, int], None] | None = None) -> FsUsage:
-        """A directory with all below it on the same file system; of one that is a mount of its own, the file system.
-        Raises OSError when it cannot be read itself or is too deep to be counted, NotADirectoryError for anything else,
-        such as a device that was mounted from /dev: its file system is /dev's own. What is removed while it is counted
-        does not count. ``counted``: as `tree_size` has it."""
+        """Return the usage of a directory with everything below it on the same file system; if it is a mount of its
+        own, that of the file system. Files removed meanwhile do not count. ``counted``: as in ``tree_size``. Raises
+        OSError if the directory cannot be read or is nested too deep, NotADirectoryError for anything else, such as a
+        device that was mounted from /dev, whose file system is /dev's own."""
         found = os.lstat(path)
         if not stat.S_ISDIR(found.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "only directories are measured", path)
@@ -135,8 +135,8 @@ class HostGauges:
         )
 
     def files(self, path: str) -> FsUsage:
-        """Return what a plain file takes, or the plain files directly in a directory: blocks, as ``du`` counts them. No
-        link is followed. Raises OSError."""
+        """Return the usage of a regular file, or of the regular files directly in a directory: blocks, as ``du`` counts
+        them. No link is followed. Raises OSError."""
         found = [os.lstat(path)]
         if stat.S_ISDIR(found[0].st_mode):
             with os.scandir(path) as entries:
@@ -155,7 +155,7 @@ class HostGauges:
         return cgroup_files.usage(self._version, texts, at_ns, limited)
 
     def _children(self, path: str) -> list[str]:
-        # Of version 1 the tree of pids has the fewest files of its own, and so the shortest list.
+        # In version 1, the pids tree has the fewest files of its own, and so the shortest list.
         tree = self._trees.get("") or self._trees.get("pids") or self._trees.get("memory")
         try:
             return [] if tree is None else os.listdir(f"{tree}/{path}")
@@ -163,12 +163,12 @@ class HostGauges:
             return []
 
     def _node_network(self) -> tuple[Interface, ...]:
-        # The agent is in the node's network namespace. Process 1 may be another user's, and not readable.
+        # The agent is in the node's network namespace. Process 1 may belong to another user and be unreadable.
         return proc_files.of_machine(proc_files.interfaces(_read(f"{self._proc}/self/net/dev")))
 
     def _network(self, groups: Iterable[str], of_node: tuple[Interface, ...]) -> tuple[Interface, ...]:
-        """The network of a pod, by the first process in its cgroups: the sandbox's, or a container's where that has
-        none, as with CRI-O. A pod on the node's network has the node's."""
+        """Return the network of a pod, by the first process in its cgroups: the sandbox's, or a container's if that has
+        none, as with CRI-O. A pod on the host's network has the node's."""
         tree = self._trees["" if self._version == 2 else "memory"]
         pids = next(filter(None, (_read(f"{tree}/{group}/cgroup.procs").split() for group in groups)), None)
         if pids is None:
@@ -183,14 +183,14 @@ class HostGauges:
 
 
 def _topology(cpus: Path) -> tuple[int, int]:
-    """The number of cores and of sockets; zeros where the machine does not report them."""
+    """Return the numbers of cores and sockets; zeros if the machine does not report them."""
     names = ("physical_package_id", "core_id")
     cores = {tuple(_read(f"{one}/{name}") for name in names) for one in cpus.glob("cpu[0-9]*/topology")}
     return len(cores), len({socket for socket, _ in cores})
 
 
 def _read(path: str) -> bytes:
-    """A small file of the kernel's; empty where it does not exist, or cannot be read."""
+    """Return the content of a small kernel file; empty if it does not exist, or cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -200,7 +200,7 @@ def _read(path: str) -> bytes:
         while len(some) == _STEP_BYTES and len(text) < _FILE_BYTES_MAX:
             text += (some := os.read(fd, _STEP_BYTES))
         return text
-    except OSError:  # a cgroup that has just gone, pressure that the kernel does not count
+    except OSError:  # the cgroup has just gone, or the kernel does not count pressure
         return b""
     finally:
         os.close(fd)

@@ -1,4 +1,4 @@
-"""The last bytes of what containers wrote: of a termination message, of a log and its newest rotated part."""
+"""The last bytes of containers' output: of a termination message, of a log and its newest rotated part."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trikubelet.kit.plain_file import open_plain
 
 
 def end_of(path: str, bytes_max: int) -> bytes:
-    """The last bytes of a file; empty for one that cannot be read, or is not a plain file."""
+    """Return the last bytes of a file; empty if it cannot be read, or is not a regular file."""
     try:
         with open_plain(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - bytes_max))
@@ -21,7 +21,7 @@ def end_of(path: str, bytes_max: int) -> bytes:
 
 
 def end_with_part(path: str, bytes_max: int) -> bytes:
-    """The last bytes of a log, and before them those of its newest rotated part, where it has too few."""
+    """Return the last bytes of a log, and before them those of its newest rotated part, if it has too few."""
     end = end_of(path, bytes_max)
     if len(end) < bytes_max and (part := newest_part(path)):
         end = end_of(part, bytes_max - len(end)) + end
@@ -29,8 +29,8 @@ def end_with_part(path: str, bytes_max: int) -> bytes:
 
 
 def newest_part(path: str) -> str:
-    """The log's newest rotated part, where it is not compressed; empty where there is none. Of a directory with more
-    names than are looked at, the newest that was seen."""
+    """Return the log's newest rotated part, if it is not compressed; empty without one. In a directory with too many
+    names to read, the newest one found."""
     directory, start = os.path.dirname(path), f"{os.path.basename(path)}."
     newest = ""
     try:

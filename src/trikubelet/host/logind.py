@@ -1,12 +1,13 @@
-"""systemd-logind over the system's bus (``ports.ShutdownManager``): delays of shutdowns, and their announcements.
+"""systemd-logind over the system bus (``ports.ShutdownManager``): delays of shutdowns, and their announcements.
 
-    Inhibit("shutdown", "delay") ─► a descriptor: the delay lasts until it is closed, or this process is gone
-    PrepareForShutdown(true)     ─► the machine goes down when no delay is left, or InhibitDelayMaxSec is over
+    Inhibit("shutdown", "delay") ─► a descriptor: the delay lasts until it is closed, or this process has ended
+    PrepareForShutdown(true)     ─► the machine shuts down when no delay is left, or InhibitDelayMaxSec has expired
 
-Everything is asked by one task, one question at a time; announcements that come between are kept, a few. The bus lets
-anybody send anybody a signal, whatever that one asked to hear; only who a message is from cannot be made up. So an
-announcement counts where it is from the connection that has logind's name, and when another has it, the session is
-over. jeepney knows the bytes, and is loaded by who needs it only. (upstream: nodeshutdown/systemd/inhibit_linux.go)
+One task makes all calls, one at a time; announcements that arrive meanwhile are kept, a few. Any client of the bus may
+send a signal to any other, whatever the receiver subscribed to; only the sender's name cannot be forged. So an
+announcement counts if it comes from the connection that owns logind's name, and when the owner changes, the session
+ends. jeepney, which encodes messages, is loaded only where it is needed. (upstream:
+nodeshutdown/systemd/inhibit_linux.go)
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ SYSTEMD: Final = DBusAddress(
 )
 SETTINGS: Final = Path("/etc/systemd/logind.conf.d/99-kubelet.conf")
 CALL_SECONDS_MAX: Final = 25.0
-"""What D-Bus itself gives a call."""
+"""D-Bus's own time limit of a call, in seconds."""
 KEPT_MAX: Final = 16
-"""Announcements that nobody has taken yet; one machine goes down once."""
+"""Announcements that are queued; a machine shuts down once."""
 RELOAD_SECONDS: Final = (0.1, 0.4, 1.5)
-"""Pauses until who was sent a signal must have read its settings again."""
+"""Pauses in seconds until a service must have read its settings again after a signal."""
 BUS: Final = str(message_bus.bus_name)
 _ANNOUNCED: Final = MatchRule(
     type="signal",
@@ -65,7 +66,7 @@ class Logind:
     """Owns nothing: each session has a connection of its own."""
 
     def __init__(self, threads: ThreadPool, bus: str = "SYSTEM", settings: Path = SETTINGS) -> None:
-        """``bus``: its address; ``settings``: the file of its own by which the agent raises the longest delay."""
+        """``bus``: its address; ``settings``: the agent's own file that raises the longest delay."""
         self._threads = threads
         self._bus = bus
         self._settings = settings
@@ -87,7 +88,7 @@ class Logind:
 
 
 class LogindSession:
-    """Owns the announcements that came while something else was asked, and whose they may be."""
+    """Owns the announcements that arrived during calls, and the name of their trusted sender."""
 
     def __init__(self, connection: DBusConnection, threads: ThreadPool, settings: Path) -> None:
         self._connection = connection
@@ -97,21 +98,21 @@ class LogindSession:
         self._before: float | None = None
         self._owner = ""
         self.name = ""
-        """Of this connection, on the bus."""
+        """The name of this connection on the bus."""
 
     async def begin(self) -> None:
-        """Say who is there, and that announcements are wanted. Raises OSError where there is no logind."""
+        """Identify this client and subscribe to announcements. Raises OSError if there is no logind."""
         with _as_errors("Hello"):
             (self.name,) = await self._ask(message_bus.Hello())
         await self._ask(message_bus.AddMatch(_OWNER_CHANGED))
         await self._ask(message_bus.AddMatch(_ANNOUNCED))
-        await self.is_shutting_down()  # who is asked is started by the bus, where nobody has asked before
+        await self.is_shutting_down()  # the bus starts logind on the first call, if it does not run yet
         with _as_errors("GetNameOwner"):
             (self._owner,) = await self._ask(message_bus.GetNameOwner(LOGIND.bus_name))
 
     async def delay_seconds(self) -> float:
-        """See ``ports.ShutdownSession``; so for all below. After ``allow_delay`` it gives the manager time to have read
-        its settings."""
+        """See ``ports.ShutdownSession``; so for all below. After ``allow_delay`` it gives the service time to read its
+        settings."""
         found = await self._delay()
         for pause in RELOAD_SECONDS:
             if found != self._before:
@@ -137,7 +138,7 @@ class LogindSession:
         with _as_errors("Inhibit"):
             (lock,) = await self._ask(new_method_call(LOGIND, "Inhibit", "ssss", arguments))
             descriptor = lock.to_raw_fd()
-        os.set_inheritable(descriptor, False)  # a child that lives on would keep the machine up
+        os.set_inheritable(descriptor, False)  # a surviving child would keep the machine up
         return partial(os.close, descriptor)
 
     async def is_shutting_down(self) -> bool:
@@ -167,15 +168,15 @@ class LogindSession:
             return await self._connection.receive()
         except (trio.EndOfChannel, trio.BrokenResourceError, trio.ClosedResourceError):
             raise
-        except Exception as error:  # a parser meets rubbish as it may: with a KeyError, say
-            raise trio.BrokenResourceError(f"what it said is no message: {error!r}") from error
+        except Exception as error:  # a parser may fail on garbage in any way, with a KeyError for example
+            raise trio.BrokenResourceError(f"received an invalid message: {error!r}") from error
 
     def _note(self, message: Message) -> None:
         if message.header.message_type is not MessageType.signal:
             return
         sender = message.header.fields.get(HeaderFields.sender)
         if sender == BUS and _is_named(message, BUS, "NameOwnerChanged") and message.body[0] == LOGIND.bus_name:
-            if not self._owner:  # our own question started it; who has the name is asked after that
+            if not self._owner:  # our own call started it; the owner of the name is read after that
                 return
             raise trio.BrokenResourceError("systemd-logind was restarted")
         if sender == self._owner and _is_named(message, LOGIND.interface, "PrepareForShutdown"):
@@ -195,7 +196,7 @@ def _address(bus: str) -> str:
     try:
         return str(get_bus(bus))
     except (RuntimeError, ValueError, StopIteration) as error:
-        raise OSError(f"the address of the system's bus is of no use: {error}") from error
+        raise OSError(f"the address of the system's bus is invalid: {error}") from error
 
 
 async def _authenticate(stream: trio.SocketStream) -> None:
@@ -203,7 +204,7 @@ async def _authenticate(stream: trio.SocketStream) -> None:
     for words in conversation:
         await stream.send_all(words)
         if not (heard := await stream.receive_some()):
-            raise trio.EndOfChannel("it hung up")
+            raise trio.EndOfChannel("the connection was closed")
         conversation.feed(heard)
     await stream.send_all(BEGIN)
 
@@ -216,7 +217,7 @@ def _in_time(what: str) -> Generator[None, None, None]:
 
 @contextmanager
 def _as_errors(what: str) -> Generator[None, None, None]:
-    """Whatever the bus, or who is asked over it, has against it: an OSError."""
+    """Turn all errors of the bus, or of the called service, into OSError."""
     try:
         yield
     except trio.TooSlowError as error:
@@ -225,13 +226,13 @@ def _as_errors(what: str) -> Generator[None, None, None]:
         said = " ".join(str(one) for one in error.data)
         raise OSError(f"{what}: {error.name}: {said}") from error
     except (trio.BrokenResourceError, trio.ClosedResourceError, trio.EndOfChannel, AuthenticationError) as error:
-        raise ConnectionError(f"{what}: the bus does not talk to us any more: {error}") from error
+        raise ConnectionError(f"{what}: the connection to the bus broke: {error}") from error
     except (ValueError, TypeError, AttributeError) as error:
-        raise OSError(f"{what}: the answer is of another kind: {error}") from error
+        raise OSError(f"{what}: the answer has an unexpected type: {error}") from error
 
 
 def _write_settings(path: Path, seconds: float) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = lay_beside(path, f"# Kubelet logind override\n[Login]\nInhibitDelayMaxSec={seconds:.0f}\n".encode())
-    beside.chmod(0o644)  # as its neighbours: logind is root, an operator may look
+    beside.chmod(0o644)  # like its neighbours: logind is root, an operator may look
     beside.replace(path)

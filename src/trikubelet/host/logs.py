@@ -14,7 +14,7 @@ class LogLine(NamedTuple):
 
 
 def parse_line(raw: bytes) -> LogLine | None:
-    """One record, or None when it is not one (a torn write, a foreign file)."""
+    """Return one record, or None for data that is not one (a torn write, a foreign file)."""
     parts = raw.rstrip(b"\n").split(b" ", 3)
     if len(parts) < 3 or parts[1] not in (b"stdout", b"stderr"):
         return None
@@ -24,12 +24,12 @@ def parse_line(raw: bytes) -> LogLine | None:
 
 
 RECORD_BYTES_MAX = 16 * 1024 + 64
-"""As long as runtimes make a record unless they are told otherwise, with its prefix."""
+"""The longest record that runtimes write by default, with its prefix."""
 
 
 def end_of_log(raw: bytes, lines_max: int, bytes_max: int, *, is_cut: bool) -> bytes:
-    """The texts of the last lines of a piece of a log. ``is_cut``: its first record may have begun before. That one is
-    left out, unless it takes more than what was read to hold it: then its end is the last that was written."""
+    """Return the texts of the last lines of a piece of a log. ``is_cut``: its first record may have begun before. That
+    one is left out, unless it is longer than the whole piece: then its end is the last that was written."""
     first, *others = raw.split(b"\n")  # and at nothing else: a program may write a carriage return
     parsed = [parse_line(line) for line in (first, *others)]
     texts = [line.text for line in parsed if line is not None]

@@ -1,7 +1,7 @@
 """Manifest files on the real disk: names, stamps and contents (``sources.file.ManifestFiles``).
 
-Every call works in a thread, because a manifest directory may lie on a file system that hangs. The caller sets the
-deadline; a path whose thread was given up is refused until that thread ends (``kit.threads``).
+Every call works in a thread, because a manifest directory may be on a file system that hangs. The caller sets the
+deadline; after a cancelled call the path is rejected until its thread ends (``kit.threads``).
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ class DiskManifests:
         self._threads = threads
 
     async def listing(self) -> Listing:
-        """Every name in the directory in order, or the one file. Raises OSError; FileNotFoundError for neither."""
+        """Return every name in the directory in order, or the one file. Raises OSError; FileNotFoundError for
+        neither."""
         return await self._threads.run(partial(_listing, self._path), key=f"list {self._path}")
 
     async def read(self, path: str) -> bytes:
-        """A file's content. Raises OSError; EFBIG for a file beyond the bound, EINVAL for what is no file, EAGAIN for
-        one that has nothing to give for now."""
+        """Return a file's content. Raises OSError; EFBIG for a file beyond the limit, EINVAL if it is not a file,
+        EAGAIN for one without data for now."""
         return await self._threads.run(partial(_read, path, self._bytes_max), key=f"read {path}")
 
 
@@ -44,7 +45,7 @@ def _listing(path: str) -> Listing:
     found = os.stat(path)
     if not stat.S_ISDIR(found.st_mode):
         return Listing((_entry(path, path),), (found.st_dev, found.st_ino))
-    # All of it is said of one directory, the opened one: another may take its place at any moment.
+    # All of it concerns one directory, the opened one: another may take its place at any moment.
     directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         found = os.fstat(directory)
@@ -56,12 +57,12 @@ def _listing(path: str) -> Listing:
 def _entries(path: str, directory: int) -> tuple[Entry, ...]:
     names = os.listdir(directory)
     if len(names) > NAMES_MAX:
-        raise OSError(errno.E2BIG, f"more than {NAMES_MAX} names, which no manifest directory has")
+        raise OSError(errno.E2BIG, f"more than {NAMES_MAX} names (is it the manifest directory?)")
     entries = []
     for name in sorted(names):
         entry = _entry(os.path.join(path, name), name, directory)
         if entry.kind is not EntryKind.LOST or _is_link(name, directory):
-            entries.append(entry)  # else it went away between the two calls
+            entries.append(entry)  # otherwise it was removed between the two calls
     return tuple(entries)
 
 
@@ -73,13 +74,13 @@ def _is_link(name: str, directory: int) -> bool:
 
 
 def _entry(path: str, name: str, directory: int | None = None) -> Entry:
-    """What stands at the path, which is the ``name`` in the opened directory."""
+    """Return the entry at the path, which is the ``name`` in the opened directory."""
     try:
         found = os.stat(name, dir_fd=directory)
     except (FileNotFoundError, NotADirectoryError):
         return Entry(path, EntryKind.LOST)
     except OSError as error:
-        # Or a file whose reading will give the error: the problem of one name.
+        # Or a file whose reading will report the error: the problem of one name.
         return Entry(path, EntryKind.CIRCLE if error.errno == errno.ELOOP else EntryKind.FILE)
     changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
     stamp = Stamp(changed_ns, found.st_size, found.st_ino, found.st_dev)
@@ -92,5 +93,5 @@ def _read(path: str, bytes_max: int) -> bytes:
     with open_plain(path) as file:
         octets = file.read(bytes_max + 1)
     if len(octets) > bytes_max:
-        raise OSError(errno.EFBIG, f"larger than {bytes_max} bytes, which no manifest is")
+        raise OSError(errno.EFBIG, f"larger than {bytes_max} bytes (is it a manifest?)")
     return octets

@@ -1,11 +1,11 @@
-"""Runs mount(8) and umount(8) with a deadline, after which they are killed and no longer waited for.
+"""Runs mount(8) and umount(8) with a deadline, after which they are killed and left running.
 
     run ─► ended ─► its error output, where it failed
         └► not within its time ─► killed ─► ended, or left running ─► TimeoutError
 
-A process that waits for a device or a server that is gone may be in uninterruptible sleep. To wait for its end would
-block the thread, and the next attempt, too. So it is left running until it ends by itself; until then the same command
-is not started again, and a mount that is retried for days costs one process.
+A process that waits for a missing device or server may be in uninterruptible sleep. Waiting for its end would block the
+thread, and the next attempt, too. So it is left running until it ends by itself; until then the same command is not
+started again, and a mount that is retried for days costs one process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 RUN_SECONDS_MAX: Final = 50.0
-"""Twice that, and twice DIE_SECONDS_MAX, is less than the two minutes a pod waits for its volumes."""
+"""Seconds for a program. Twice that, and twice DIE_SECONDS_MAX, is less than the two minutes a pod waits for its
+volumes."""
 DIE_SECONDS_MAX: Final = 1.0
 
 _left: Final[dict[tuple[str, ...], subprocess.Popen[str]]] = {}
@@ -31,7 +32,7 @@ _leaving: Final = threading.Lock()
 
 def run(command: Sequence[str], *fds: int) -> None:
     """Run a program to its end; it inherits the descriptors ``fds``. Blocks: call it in a thread. Raises TimeoutError
-    where it does not end, and OSError with its error output where it fails."""
+    if it does not end in time, and OSError with its error output if it fails."""
     words, said = tuple(command), " ".join(command)
     if _is_left(words):
         raise TimeoutError(f"{said}: it was killed a while ago and has not ended yet")
@@ -55,8 +56,8 @@ def run(command: Sequence[str], *fds: int) -> None:
 
 
 def _put_down(words: tuple[str, ...], process: subprocess.Popen[str]) -> None:
-    """Kill it with the helpers it has started, and wait at most DIE_SECONDS_MAX for it to end."""
-    with suppress(ProcessLookupError, PermissionError):  # it has ended, or is another user's
+    """Kill it with its helpers, and wait at most DIE_SECONDS_MAX for it to end."""
+    with suppress(ProcessLookupError, PermissionError):  # it has ended, or belongs to another user
         os.killpg(process.pid, signal.SIGKILL)
     try:
         process.wait(DIE_SECONDS_MAX)
@@ -68,7 +69,7 @@ def _put_down(words: tuple[str, ...], process: subprocess.Popen[str]) -> None:
 
 
 def _is_left(words: tuple[str, ...]) -> bool:
-    """Whether a killed process of this command is still there. Those that have ended meanwhile are forgotten."""
+    """True if a killed process of this command still exists. Those that have ended meanwhile are forgotten."""
     with _leaving:
         for one in [one for one, process in _left.items() if process.poll() is not None]:
             del _left[one]

@@ -1,8 +1,8 @@
-"""What is mounted where, and mounting tmpfs: /proc/self/mountinfo and the mount(8) programs.
+"""The mount table, and mounting tmpfs: /proc/self/mountinfo and the mount(8) programs.
 
-The programs rather than the system call: they know the options of every kernel, and one that hangs on a dead server can
-be left running (``host.mount_programs``). Unmounting is by force where it does not answer, and never lazy: a volume
-that is only detached can still be written to by processes that have it open.
+Programs are used rather than the system call: they know the options of every kernel, and one that hangs on a dead
+server can be left running (``host.mount_programs``). A mount that does not answer is unmounted by force, and never
+lazily: processes with an open file can still write to a detached volume.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _NOSWAP_SINCE = (6, 4)
 
 
 class MountPoint(Frozen):
-    """One line of mountinfo. ``options`` are the mount's own, ``fs_options`` those of the file system behind it, as a
-    cgroup hierarchy's controllers are."""
+    """One line of mountinfo. ``options``: the mount's own; ``fs_options``: those of the file system, like the
+    controllers of a cgroup hierarchy."""
 
     path: str
     fs_type: str
@@ -36,15 +36,15 @@ class MountPoint(Frozen):
 
 
 def read_mountinfo(mountinfo: Path = Path("/proc/self/mountinfo")) -> str:
-    """The kernel's list. Paths are bytes to the kernel: what does not decode is still a path, and a carriage return in
-    one ends no line."""
+    """Return the kernel's list. Paths are bytes to the kernel: an undecodable one is still a path, and a carriage
+    return in one ends no line."""
     return mountinfo.read_bytes().decode(errors="surrogateescape")
 
 
 def parse_mountinfo(text: str) -> tuple[MountPoint, ...]:
-    """Every mount, in the order of mounting. A line that is not understood is left out."""
+    """Return every mount, in the order of mounting. A line that cannot be parsed is left out."""
     found = []
-    # Nothing else parts them: the kernel leaves any other whitespace in a path as it is.
+    # Only these separate lines and fields: the kernel leaves any other whitespace in a path as it is.
     for line in text.split("\n"):
         left, dash, right = line.partition(" - ")
         fields, tail = left.split(" "), right.split(" ")
@@ -60,8 +60,8 @@ def _unescaped(text: str) -> str:
 
 
 def mounted_below(directory: str, mountinfo: Path = Path("/proc/self/mountinfo")) -> tuple[str, ...]:
-    """Mount points at or below a directory, deepest first: the order to unmount them in. The kernel knows directories
-    by their real paths, so a root directory that is a symbolic link is followed."""
+    """Return the mount points at or below a directory, deepest first: the order to unmount them in. The kernel knows
+    directories by their real paths, so a root directory that is a symbolic link is resolved."""
     prefix = os.path.realpath(directory)
     text = read_mountinfo(mountinfo)
     # A node's list has several lines for each container, and is read eight times for a pod: other lines are not parsed.
@@ -73,14 +73,14 @@ def mounted_below(directory: str, mountinfo: Path = Path("/proc/self/mountinfo")
 
 
 def mount_of(fd: int) -> str:
-    """The number of the mount a descriptor lies on."""
+    """Return the number of a descriptor's mount."""
     with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as fdinfo:
         return next(line.split()[1] for line in fdinfo if line.startswith("mnt_id:"))
 
 
 def fs_type(path: str) -> str:
-    """The type of the file system that a path is on, as the kernel's list has it; "" where the list does not have the
-    mount, as in a changed root. Raises OSError."""
+    """Return the type of a path's file system in the kernel's list; "" if the list does not have the mount, as in a
+    changed root. Raises OSError."""
     found = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         number = mount_of(found)
@@ -91,7 +91,7 @@ def fs_type(path: str) -> str:
 
 
 def is_allowed(status: Path = Path("/proc/self/status")) -> bool:
-    """Whether this process may mount at all: whether it has the capability for it."""
+    """True if this process has the capability to mount."""
     # Bytes: its first line is the process's name, which need not be UTF-8.
     found = next(line for line in status.read_bytes().splitlines() if line.startswith(b"CapEff:"))
     return bool(int(found.split()[1], 16) & 1 << _CAP_SYS_ADMIN)
@@ -105,12 +105,12 @@ def mount_tmpfs(path: str, size_bytes: int | None, mode: int, group: int | None)
     if size_bytes is not None:
         options.append(f"size={size_bytes}")
     if _can_stay_in_memory(os.uname().release, Path("/proc/self/uid_map").read_text()):
-        options.append("noswap")  # secrets are not to get onto a disk
+        options.append("noswap")  # secrets must not be written to a disk
     run(["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", path])
 
 
 def _can_stay_in_memory(release: str, uid_map: str) -> bool:
-    """Whether the kernel takes ``noswap``: since 6.4 (Documentation/filesystems/tmpfs.rst), and not within a user
+    """True if the kernel accepts ``noswap``: since 6.4 (Documentation/filesystems/tmpfs.rst), and not within a user
     namespace. ``uid_map``: this process's user namespace mapping."""
     found = re.match(r"(\d+)\.(\d+)", release)
     is_first = uid_map.split() == ["0", "0", str(2**32 - 1)]
@@ -118,7 +118,7 @@ def _can_stay_in_memory(release: str, uid_map: str) -> bool:
 
 
 def mount_huge_pages(path: str, page_bytes: int, mode: int, group: int | None) -> None:
-    """Mount a file system made of huge pages, else as ``mount_tmpfs``."""
+    """Mount a file system made of huge pages, otherwise like ``mount_tmpfs``."""
     options = [f"pagesize={page_bytes}", *([] if group is None else [f"gid={group}"])]
     run(["mount", "-t", "hugetlbfs", "-o", ",".join(options), "nodev", path])
     os.chmod(path, mode)  # as an option it would lose its set-group-id bit
@@ -127,23 +127,23 @@ def mount_huge_pages(path: str, page_bytes: int, mode: int, group: int | None) -
 def mount_nfs(source: str, path: str, options: Sequence[str]) -> None:
     """Mount a server's directory, ``server:directory``. Raises OSError with mount(8)'s error output."""
     words = ["-o", ",".join(options)] if options else []
-    # The source is a pod's to choose: as ``--fstab=FILE:/f`` it would mount whatever that file says.
+    # A pod chooses the source: as ``--fstab=FILE:/f`` it would mount whatever that file contains.
     run(["mount", "-t", "nfs", *words, "--", source, path])
 
 
 def bind(fd: int, path: str) -> None:
-    """Mount what a descriptor stands for at a path of the same kind. Raises OSError with mount(8)'s error output."""
-    # It must not look up what /proc/self/fd is a link to and mount that: the name may mean something else by now.
+    """Mount the file behind a descriptor at a path of the same kind. Raises OSError with mount(8)'s error output."""
+    # It must not resolve /proc/self/fd and mount the target: the name may mean another file by now.
     run(["mount", "--no-canonicalize", "--bind", f"/proc/self/fd/{fd}", path], fd)
 
 
 def make_private(path: str) -> None:
-    """From now on, mounting and unmounting in this mount does not propagate. Raises OSError."""
+    """Stop the propagation of mounting and unmounting in this mount. Raises OSError."""
     run(["mount", "--make-private", path])
 
 
 def unmount(path: str) -> None:
-    """Unmount one mount point, by force where it does not answer. Raises OSError with umount(8)'s error output."""
+    """Unmount one mount point, by force if it does not answer. Raises OSError with umount(8)'s error output."""
     try:
         run(["umount", path])
     except TimeoutError:

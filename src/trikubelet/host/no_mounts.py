@@ -1,6 +1,6 @@
-"""Mounting for an agent that may not mount: it is refused, with what to do (``volumes.mounter.Mounter``).
+"""Mounting for an agent that may not mount: an error with a remedy (``volumes.mounter.Mounter``).
 
-mount(8) would be refused as well, in words that are about mount(8).
+mount(8) would fail as well, with a message about mount(8).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NoMounts:
-    """Owns nothing. What others have mounted is seen."""
+    """Owns nothing. Mounts of other processes are listed."""
 
     def mounted_below(self, directory: str) -> tuple[str, ...]:
         """See ``Mounter``; so for all below, which raise PermissionError."""

@@ -1,9 +1,9 @@
-"""What this machine is: its name, addresses, memory, processors, kernel, and the resolv.conf its pods may inherit.
+"""The facts of this machine: its name, addresses, memory, processors, kernel, and the resolv.conf its pods may inherit.
 
-Read once at start by the composition root, which turns it into ``NodeFacts`` and puts it into node reports. Everything
-but the addresses, which ``host/addresses.py`` asks for again and again, comes from small files under /proc, /sys and
-/etc, so a test points ``root`` at a directory of its own. What cannot be read is empty or zero, never invented; only
-the memory size is required, because OOM scores depend on it.
+The composition root reads them once at start, turns them into ``NodeFacts`` and puts them into node reports. Everything
+but the addresses, which ``host/addresses.py`` looks up repeatedly, comes from small files under /proc, /sys and /etc,
+so a test points ``root`` at a directory of its own. Unreadable facts are empty or zero, never invented; only the memory
+size is required, because OOM scores depend on it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "38
 
 
 def read_node(root: Path = Path("/"), root_dir: Path = Path("/")) -> NodeReading:
-    """Read the machine; ``root_dir`` lies on the disk whose size is reported. Raises StartFailed where the memory size
+    """Read the machine; ``root_dir`` is on the disk whose size is reported. Raises StartFailed if the memory size
     cannot be read."""
     memory = {name: int(kib) * 1024 for name, kib in _MEMINFO.findall(_text(root / "proc/meminfo"))}
     if not memory.get("MemTotal"):
@@ -67,8 +67,8 @@ def read_online_cpus(root: Path = Path("/")) -> str:
 
 
 def default_addresses() -> tuple[str, ...]:
-    """The addresses the default routes would send from, IPv4 first; none without a route. Sends nothing: connecting a
-    UDP socket only asks the routing table."""
+    """Return the addresses that the default routes send from, IPv4 first; none without a route. Sends nothing:
+    connecting a UDP socket only reads the routing table."""
     found = []
     for family, elsewhere in _ELSEWHERE:
         try:
@@ -81,12 +81,12 @@ def default_addresses() -> tuple[str, ...]:
 
 
 def read_resolv_conf(path: Path) -> DNSConfig:
-    """The resolv.conf pods with ``dnsPolicy: Default`` inherit. Raises StartFailed naming the file."""
+    """Return the resolv.conf that pods with ``dnsPolicy: Default`` inherit. Raises StartFailed naming the file."""
     try:
         return parse_resolv_conf(read_named(path).decode(errors="replace"))
     except OSError as error:
         raise StartFailed(
-            f"{path}: cannot be read: {error.strerror} (set resolvConf to the file pods shall use)"
+            f"{path}: cannot be read: {error.strerror} (set resolvConf to the file that pods should use)"
         ) from error
 
 
@@ -98,7 +98,7 @@ def _text(path: Path) -> str:
 
 
 def _cpus(online: str) -> int:
-    """How many processors a list such as ``0-3,6`` names."""
+    """Return the number of processors in a list such as ``0-3,6``."""
     ranges = [part.partition("-") for part in online.split(",") if part]
     try:
         return sum(int(last or first) - int(first) + 1 for first, _, last in ranges) or os.cpu_count() or 1

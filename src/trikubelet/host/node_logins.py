@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of logins to ten thousand registries."""
+"""Bytes of a file: logins to ten thousand registries."""
 PLUGIN_SECONDS_MAX: Final = 60.0
-"""One run, which asks some cloud's service over the network (upstream: 1 min)."""
+"""Seconds for one run, which calls a cloud's service over the network (upstream: 1 min)."""
 
 
 class HostLogins:
-    """Reads files and runs programs; owns no state. ``plugins``: the directory that the programs are in."""
+    """Reads files and runs programs; owns no state. ``plugins``: the directory of the programs."""
 
     def __init__(self, root: Path, plugins: Path, environment: Mapping[str, str], threads: ThreadPool) -> None:
         home = Path(environment.get("HOME", "/"))
@@ -54,7 +54,7 @@ class HostLogins:
             reading = partial(self._threads.run, partial(_first_that_reads, self._files))
             return await disk_in_time(DISK_SECONDS_MAX, reading)
         except OSError as error:
-            log.warning("Docker's configuration files cannot be read, no login is taken: %s", error.strerror)
+            log.warning("Cannot read docker's configuration files, so no login is used: %s", error.strerror)
             return {}
 
     async def ask(self, plugin: CredentialPlugin, request: bytes) -> bytes:
@@ -74,5 +74,5 @@ def _first_that_reads(files: Sequence[tuple[Path, Callable[[bytes], dict[str, Lo
             continue
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else error
-            log.warning("%s is left alone, no login is taken from it: %s", path, why)
+            log.warning("Ignoring %s, so no login of it is used: %s", path, why)
     return {}

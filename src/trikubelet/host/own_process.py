@@ -29,7 +29,7 @@ class OwnProcess(NamedTuple):
 
 
 def own_process(proc: Path = _PROC) -> OwnProcess:
-    """Read them. The kernel answers at once. Raises OSError where /proc cannot be read."""
+    """Return this process's figures. The kernel answers at once. Raises OSError if /proc cannot be read."""
     virtual, resident = (proc / "self/statm").read_text().split()[:2]
     page, used = os.sysconf("SC_PAGE_SIZE"), os.times()
     return OwnProcess(
@@ -37,22 +37,22 @@ def own_process(proc: Path = _PROC) -> OwnProcess:
         int(resident) * page,
         used.user + used.system,
         _started_seconds(proc),
-        len(os.listdir(proc / "self/fd")) - 1,  # but for the one that is read here
+        len(os.listdir(proc / "self/fd")) - 1,  # without the one that is read here
         open_files_max(),
     )
 
 
 def take_name(program: str, proc: Path = _PROC) -> None:
-    """Have ps, top, pidof and systemd-inhibit show the ``program`` that was started, not the interpreter: kubelet where
-    it is called so, and trikubelet otherwise."""
+    """Set the name of this process in ps, top, pidof and systemd-inhibit to ``program`` instead of the interpreter:
+    kubelet if it was started so, and trikubelet otherwise."""
     name = "kubelet" if os.path.basename(program) == "kubelet" else "trikubelet"
-    with suppress(OSError):  # a /proc that cannot be written costs the name alone
+    with suppress(OSError):  # a read-only /proc costs only the name
         (proc / "self/comm").write_text(name)
 
 
 @cache
 def _started_seconds(proc: Path) -> float:
-    # Its name, which stands before the numbers, need not be whole UTF-8.
+    # Its name, before the numbers, need not be valid UTF-8.
     ticks = int((proc / "self/stat").read_bytes().rpartition(b")")[2].split()[_START_FIELD])
     booted = next(line for line in (proc / "stat").read_text().splitlines() if line.startswith("btime "))
     return int(booted.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")

@@ -1,14 +1,14 @@
-"""Pods' directories on the real disk, what is noted there of pods, and what containers have mounted from there.
+"""Pods' directories on the real disk, the agent's notes there, and the files that containers mount from there.
 
     <root>/pods/<uid>/containers/<container>/<attempt>   termination message files
     <root>/pods/<uid>/etc-hosts                          the managed hosts file
-    <root>/pods/<uid>/userns, resources, probes, …       what the agent notes of the pod (``model.pod_notes``)
+    <root>/pods/<uid>/userns, resources, probes, …       the agent's notes of the pod (``model.pod_notes``)
     <root>/allocated_pods_state, actuated_pods_state     upstream's files of all pods (``model.pod_notes.NodeNote``)
     <root>/removed_pods, unknown_pods                    lists of UIDs (``host.uid_files``)
     <root>/pods/<uid>/volumes/…, volume-subpaths/…       belong to ``volumes``
 
-Nothing here follows a symbolic link when it removes, and nothing is removed while something is mounted below it: a
-container may have written to these directories. What another process removed meanwhile was to go anyway.
+Removals never follow a symbolic link, and nothing is removed while something is mounted below it, because a container
+may have written to these directories. A file that another process removed meanwhile counts as removed.
 """
 
 from __future__ import annotations
@@ -52,46 +52,46 @@ class DiskPodDirectories:
         return pod_directory(self._pods, uid)
 
     async def make_pod(self, uid: str) -> None:
-        """The pod's directory with its parts. Raises OSError, with EBUSY while an earlier instance's is being
+        """Create the pod's directory with its parts. Raises OSError, with EBUSY while an earlier instance's is being
         removed."""
         await self._threads.make(partial(_make_pod, self._pod(uid)), PODS, uid)
 
     async def remove_pod(self, uid: str) -> None:
-        """The pod's directory. Raises StillMounted, or OSError."""
+        """Remove the pod's directory. Raises StillMounted, or OSError."""
         await self._threads.remove(partial(remove_unmounted, self._pod(uid)), PODS, uid)
 
     async def pods_on_disk(self) -> frozenset[str]:
-        """UIDs that have a directory. A name that is not a UID is not a pod's."""
+        """Return the UIDs that have a directory. Other names are ignored."""
         return await self._threads.look(self._uids, PODS)
 
     def removed_pods(self) -> frozenset[str]:
-        """Those noted last. What is no UID is left out."""
+        """Return the last noted UIDs. Other content is ignored."""
         return read_uids(self._root / REMOVED_PODS)
 
     def note_removed(self, uids: Collection[str]) -> None:
-        """Put the file in place."""
+        """Write the file atomically."""
         put_uids(self._root / REMOVED_PODS, uids)
 
     def unknown_pods(self) -> frozenset[str]:
-        """Those noted last. What is no UID is left out."""
+        """Return the last noted UIDs. Other content is ignored."""
         return read_uids(self._root / UNKNOWN_PODS)
 
     async def note_unknown(self, uids: Collection[str]) -> None:
-        """Put the file in place, flushed, or remove it once it would be empty."""
+        """Write the file atomically, flushed, or remove it once it would be empty."""
         await self._threads.make(partial(put_unknown, self._root, uids), PODS, UNKNOWN_PODS)
 
     def _uids(self) -> frozenset[str]:
         return frozenset(name for name in directories(self._pods) if not uid_problem(name))
 
     async def write_hosts(self, uid: str, content: str) -> str:
-        """Write the managed hosts file in place: a container that has it mounted sees the same inode. What it holds now
-        may be any bytes and as many, since the containers may write it too."""
+        """Write the managed hosts file in place: a container that mounts it sees the same inode. Its old content may be
+        any number of any bytes, because containers may write it too."""
         path = self._pod(uid) / "etc-hosts"
         await self._threads.make(partial(_write_in_place, path, content.encode()), PODS, uid)
         return str(path)
 
     def noted(self, uid: str, note: Note) -> bytes:
-        """The pod's checkpoint of that kind. A file that is too long, which the agent did not write, is cut off."""
+        """Return the pod's note of that kind. A file that is too long, which the agent did not write, is cut off."""
         try:
             with open_plain(str(self._pod(uid) / note.value)) as file:
                 return file.read(NOTE_BYTES_MAX)
@@ -99,18 +99,18 @@ class DiskPodDirectories:
             return b""
 
     def noted_of_all(self, note: Note) -> dict[str, bytes]:
-        """Every pod's checkpoint of that kind; an empty file, which a power cut can leave, is ignored."""
+        """Return every pod's note of that kind; an empty file, which a power cut can leave, is ignored."""
         found = ((uid, self.noted(uid, note)) for uid in self._uids())
         return {uid: content for uid, content in found if content}
 
     def note(self, uid: str, note: Note, content: bytes) -> None:
-        """Put the file in place atomically. Not flushed: what a power cut loses is not needed, for it ends the
-        processes, too."""
+        """Write the file atomically. It is not flushed: a power cut also ends the processes, so the lost note is not
+        needed."""
         check_size(note, content)
         put_plain(self._pod(uid) / note.value, content)
 
     def forget_note(self, uid: str, note: Note) -> None:
-        """Remove the file; nothing was noted of an orphan whose UID is somebody else's label and leads elsewhere."""
+        """Remove the file; there is no note of an orphan whose UID is an untrusted label with a path."""
         if not uid_problem(uid):
             (self._pod(uid) / note.value).unlink(missing_ok=True)
 
@@ -122,17 +122,17 @@ class DiskPodDirectories:
             return b""
 
     async def keep_node_note(self, note: NodeNote, content: bytes) -> None:
-        """Put the file in place atomically, and flushed: upstream's kubelet does not start with a damaged one."""
+        """Write the file atomically, and flushed: upstream's kubelet does not start with a damaged one."""
         await self._threads.make(partial(write_privately, self._root / note.value, content), PODS, note.value)
 
     async def termination_log(self, uid: str, container: str, attempt: int) -> str:
-        """Create the file behind terminationMessagePath; anyone in the container may write it."""
+        """Create the file behind terminationMessagePath; every process in the container may write it."""
         path = self._pod(uid) / "containers" / container / str(attempt)
         await self._threads.make(partial(_make_termination_log, path), PODS, uid)
         return str(path)
 
     async def read_termination_log(self, uid: str, container: str, file: str, bytes_max: int) -> str:
-        """The end of what the container wrote there."""
+        """Return the end of the container's message."""
         path = str(self._pod(uid) / "containers" / container / file)
         return (await self._threads.read(partial(end_of, path, bytes_max), PODS, path)).decode(errors="replace")
 
@@ -150,8 +150,8 @@ def _make_termination_log(path: Path) -> None:
 
 def _write_in_place(path: Path, wanted: bytes) -> None:
     if not _says(path, wanted):
-        # Neither this nor the reading waits for a lease (F_SETLEASE) that a container has on its file: the kernel lets
-        # it keep one for 45 s, and the threads are all pods'. The pod's next sync tries again.
+        # Neither this nor the reading waits for a lease (F_SETLEASE) of a container on its file: the kernel lets it
+        # keep one for 45 s, and all pods share the threads. The pod's next sync retries.
         with open(path, "wb", opener=_not_waiting) as file:
             file.write(wanted)
             file.truncate()
@@ -159,12 +159,12 @@ def _write_in_place(path: Path, wanted: bytes) -> None:
 
 
 def _not_waiting(path: str, flags: int) -> int:
-    # Overwritten and then cut: on a full disk the room of an emptied file may be taken before it is filled again.
+    # Overwritten and then cut: on a full disk the space of a truncated file may be taken before it is written again.
     return os.open(path, flags & ~os.O_TRUNC | os.O_NONBLOCK, FILE_MODE)
 
 
 def _says(path: Path, wanted: bytes) -> bool:
-    """Whether the file exists and holds just that. No more of it is read than needed."""
+    """True if the file exists with just that content. No more of it is read than needed."""
     try:
         with open_plain(str(path)) as file:
             return file.read(len(wanted) + 1) == wanted

@@ -1,8 +1,7 @@
 """The pod directories and log files on the real disk (``ports.PodFiles``): two halves, below two directories.
 
-``pod_directories`` has what is below the root directory, ``pod_logs`` the logs and the links to them. Containers write
-to both and decide how much there is; what of it may be done beside what else is for both to the same rules
-(``pod_file_threads``).
+``pod_directories`` has the files below the root directory, ``pod_logs`` the logs and the links to them. Containers
+write to both and decide how much there is; both follow the same rules of mutual exclusion (``pod_file_threads``).
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class DiskPodFiles(DiskPodDirectories, DiskPodLogs):
-    """Owns nothing beside what its halves own."""
+    """Owns nothing but its halves."""
 
     def __init__(
         self, root: Path, logs: Path, containers: Path, removing: ThreadPool, using: ThreadPool | None = None
     ) -> None:
-        """Makes the directories. ``containers``: where the legacy links are; ``removing``, ``using``: as
-        ``PodFileThreads`` has them. Raises OSError."""
+        """Create the directories. ``containers``: the directory of the legacy links; ``removing``, ``using``: as in
+        ``PodFileThreads``. Raises OSError."""
         threads = PodFileThreads(removing, using)
         DiskPodDirectories.__init__(self, root, threads)
         DiskPodLogs.__init__(self, logs, containers, threads)

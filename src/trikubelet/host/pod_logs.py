@@ -3,8 +3,8 @@
     <logs>/<ns>_<name>_<uid>/<container>/<n>.log         written by the runtime
     <containers>/<pod>_<ns>_<container>-<id>.log         legacy links
 
-Nothing is removed outside these directories, whatever path a runtime reports. A container that has its logs mounted can
-put names without end beside them: each is looked at as it is read, and none is kept (``directory_scan``).
+Nothing is removed outside these directories, whatever path a runtime reports. A container that mounts its logs can
+create any number of names next to them: each is handled as it is read, and none is kept (``directory_scan``).
 """
 
 from __future__ import annotations
@@ -46,35 +46,35 @@ class DiskPodLogs:
         containers.mkdir(mode=0o755, parents=True, exist_ok=True)
 
     async def make_log_directory(self, directory: str, container: str) -> None:
-        """The container's log directory. Raises OSError, with EBUSY while the pod's is being removed."""
+        """Create the container's log directory. Raises OSError, with EBUSY while the pod's is being removed."""
         name = os.path.basename(directory)
         make = partial((Path(directory) / container).mkdir, mode=0o755, parents=True, exist_ok=True)
         await self._threads.make(make, LOGS, name)
 
     async def log_attempts(self, directory: str, container: str) -> Sequence[int]:
-        """Each N of the container's ``N.log`` files and their rotated parts, highest first, ``LOGGED_ATTEMPTS_MAX`` of
-        them at most. What cannot be read holds none, and a name whose number no attempt can have is not one. Of a
-        directory with more names than are looked at (``directory_scan.NAMES_MAX``), the highest that were seen."""
-        # Beside one another: a request for a log may come during the pod's sync, and both are to be answered.
+        """Return each N of the container's ``N.log`` files and their rotated parts, highest first, at most
+        ``LOGGED_ATTEMPTS_MAX``. An unreadable directory has none, and names with impossible numbers are ignored. Of a
+        directory with too many names to read (``directory_scan.NAMES_MAX``), the highest ones found."""
+        # Concurrently, because a request for a log may come during the pod's sync, and both need an answer.
         return await self._threads.use(partial(_attempts, Path(directory) / container), LOGS)
 
     async def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
-        """The last lines of a CRI log, without its prefixes, also of one that was rotated just now."""
-        # Each line carries some 40 bytes of prefix that do not count, and the first of them may be long.
+        """Return the last lines of a CRI log, without its prefixes, also right after a rotation."""
+        # Each line has about 40 bytes of prefix that do not count, and the first of them may be long.
         size = bytes_max + lines_max * 64 + RECORD_BYTES_MAX
         end = await self._threads.read(partial(end_with_part, path, size), LOGS, path)
         return end_of_log(end, lines_max, bytes_max, is_cut=len(end) >= size).decode(errors="replace")
 
     async def link_log(self, link_name: str, log_path: str) -> None:
-        """The legacy link. A link of that name from an earlier pod instance is replaced."""
+        """Create the legacy link. A link of that name from an earlier pod instance is replaced."""
         await self._threads.use(partial(_link, self._containers / link_name, log_path), PODS)
 
     async def log_directories(self) -> frozenset[str]:
-        """Names of the pod log directories."""
+        """Return the names of the pod log directories."""
         return await self._threads.look(partial(directories, self._logs), LOGS)
 
     async def remove_log_directory(self, name: str) -> None:
-        """One pod's logs and then the links into them. Raises StillMounted, or OSError."""
+        """Remove one pod's logs and then the links into them. Raises StillMounted, or OSError."""
         await self._threads.remove(partial(self._remove_log_directory, self._logs / name), LOGS, name)
 
     def _remove_log_directory(self, directory: Path) -> None:
@@ -82,13 +82,13 @@ class DiskPodLogs:
         self._remove_links(f"{directory}/")
 
     async def remove_container_logs(self, log_path: str) -> None:
-        """A container's log with its rotated parts, and then the links to it; nothing outside the pods' logs. Raises
-        OSError when a part cannot be removed, and with EFBIG when there are more names than are looked at: the log
-        itself is gone then."""
+        """Remove a container's log with its rotated parts, and then the links to it; nothing outside the pods' logs.
+        Raises OSError if a part cannot be removed, and with EFBIG if there are too many names to read: the log itself
+        is gone then."""
         await self._threads.remove(partial(self._remove_container_logs, log_path), LOGS, log_path)
 
     def _remove_container_logs(self, log_path: str) -> None:
-        # The path comes from the runtime, and this process may remove anything: links on the way are followed first.
+        # The path comes from the runtime, and this process may remove anything: links on the way are resolved first.
         path = Path(log_path)
         directory = Path(os.path.realpath(path.parent))
         if not path.is_absolute() or Path(os.path.realpath(self._logs)) not in directory.parents or path.name == "..":
@@ -98,12 +98,12 @@ class DiskPodLogs:
             return
         own = directory / path.name
         if own.is_symlink() or not own.is_dir():
-            own.unlink(missing_ok=True)  # at once, for it may be behind more names than are looked at
+            own.unlink(missing_ok=True)  # at once, because it may be behind more names than are read
         remove_entries(directory, partial(_is_part, path.name))
         self._remove_links(log_path)
 
     async def remove_dead_links(self, container_ids: Collection[str]) -> None:
-        """The legacy links whose log is gone, but for those of living containers."""
+        """Remove the legacy links whose log is gone, except those of living containers."""
         is_dead = partial(_is_dead, frozenset(container_ids))
         await self._threads.remove(partial(remove_entries, self._containers, is_dead), LOGS, _DEAD_LINKS)
 
@@ -139,19 +139,19 @@ def _link(link: Path, target: str) -> None:
 
 
 def _is_part(log_name: str, entry: os.DirEntry[str]) -> bool:
-    """Whether it was rotated away from the log, by its name; a directory was not."""
+    """True if its name is that of a rotated part of the log, and it is not a directory."""
     return entry.name.startswith(f"{log_name}.") and not entry.is_dir(follow_symlinks=False)
 
 
 def _is_dead(container_ids: Collection[str], entry: os.DirEntry[str]) -> bool:
-    """Whether it is a link whose log is gone, of none of these containers."""
+    """True for a link whose log is gone and that belongs to none of these containers."""
     if not entry.is_symlink() or entry.name.removesuffix(".log").rpartition("-")[2] in container_ids:
         return False
     return not os.path.exists(entry.path)
 
 
 def _target(entry: os.DirEntry[str]) -> str:
-    """The target of a link; empty for what is not a link, or not any more."""
+    """Return the target of a link; empty if it is not a link, or not any more."""
     try:
         return os.readlink(entry.path) if entry.is_symlink() else ""
     except OSError:

@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 
 
 def holders_of(name: str, root: Path = Path("/")) -> dict[int, Path]:
-    """Which other processes have a file of this name open, and how it is reached from here, be it in a container's file
-    system (proc_pid_root(5)). Only root sees other users' processes; of several such files of one process one is
-    returned.
-    """
+    """Return the other processes that have a file of this name open, and its path from here, which may be in a
+    container's file system (proc_pid_root(5)). Only root sees other users' processes; of several such files of one
+    process one is returned."""
     found = {}
     for entry in (root / "proc").glob("[0-9]*"):
         opened: list[str] = []
-        with suppress(OSError):  # it has ended meanwhile, or is another user's
+        with suppress(OSError):  # it has ended meanwhile, or belongs to another user
             opened = os.listdir(entry / "fd")
         for number in opened:
             with suppress(OSError):  # it is closed meanwhile
@@ -34,7 +33,7 @@ def holders_of(name: str, root: Path = Path("/")) -> dict[int, Path]:
 
 
 def processes_named(name: str, root: Path = Path("/")) -> Sequence[int]:
-    """The ids of the processes whose program is called so (proc_pid_comm(5)), the lowest first."""
+    """Return the ids of the processes with this program name (proc_pid_comm(5)), the lowest first."""
     found = []
     for entry in (root / "proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
@@ -45,21 +44,21 @@ def processes_named(name: str, root: Path = Path("/")) -> Sequence[int]:
 
 
 def command_line(process: int, root: Path = Path("/")) -> Sequence[str]:
-    """The words that the process was started with; none where it has ended."""
+    """Return the command line of the process; empty if it has ended."""
     with suppress(OSError):
         return os.fsdecode((root / f"proc/{process}/cmdline").read_bytes()).rstrip("\0").split("\0")
     return ()
 
 
 def parents_of(process: int, root: Path = Path("/")) -> Sequence[int]:
-    """The ids of the processes above it, the nearest first."""
+    """Return the ids of the process's ancestors, the nearest first."""
     found: list[int] = []
     while process > 1:
         try:
             stat = (root / f"proc/{process}/stat").read_text(errors="replace")
         except OSError:
             break
-        # The name stands in parentheses and may hold some itself; the parent is the second field behind it.
+        # The name is in parentheses and may contain some itself; the parent is the second field behind it.
         process = int(stat.rpartition(")")[2].split()[1])
         if process in found:
             break

@@ -3,10 +3,10 @@
     <root>/image_manager/pulling/sha256-<of the image's name>   an ImagePullIntent
     <root>/image_manager/pulled/sha256-<of the runtime's id>    an ImagePulledRecord
 
-A file is written atomically, also across a power cut: an image whose record is lost would be open to any pod. So each
-is flushed, in threads (``kit.disk``); where the disk hangs no image is granted, and its pod tries again. Somebody may
-remove the directories while this runs: then nothing is recorded, and the next record makes them again. What lies in a
-record's place and cannot be read, whatever it is, is no record: it proves nothing, and the next one replaces it.
+A file is written atomically, also across a power cut: an image whose record is lost would be available to any pod. So
+each is flushed, in threads (``kit.disk``); if the disk hangs, no pod may use the image, and its pod retries. If the
+directories are removed while the agent runs, the next record creates them again. An unreadable file in a record's
+place, of whatever kind, is no record: it proves nothing, and the next record replaces it.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ R = TypeVar("R")
 
 MODE: Final = 0o700
 RECORD_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of one record: the proofs of more than ten thousand Secrets."""
+"""Bytes of one record: the proofs of more than ten thousand Secrets."""
 
 
 class DiskPullRecords:
-    """Owns the files. Those that cannot be read are logged once at each listing."""
+    """Owns the files. Unreadable ones are logged once at each listing."""
 
     def __init__(self, root: Path, threads: ThreadPool) -> None:
         self._pulling = root / "image_manager" / "pulling"
@@ -108,8 +108,8 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _read(path: Path, type_: type[T]) -> T | None:
-    """None where there is no record. Raises ValueError for one that cannot be read: as for what it says, so for a pipe
-    or a file without end in its place."""
+    """Return None without a record. Raises ValueError if it cannot be read: because of its content, or because it is a
+    pipe or an endless file."""
     try:
         record = decode_object(read_plain(path, RECORD_BYTES_MAX), type_)
     except FileNotFoundError:
@@ -130,10 +130,10 @@ def _read_all(directory: Path, type_: type[T]) -> list[T]:
     except FileNotFoundError:
         return found
     for path in paths:
-        if path.name.startswith("sha256-") and not path.suffix:  # else it was being written
+        if path.name.startswith("sha256-") and not path.suffix:  # otherwise it was being written
             try:
                 if (record := _read(path, type_)) is not None:
                     found.append(record)
             except ValueError as error:
-                log.warning("A record of pulled images cannot be read: %s", error)
+                log.warning("Cannot read a record of pulled images: %s", error)
     return found

@@ -1,5 +1,6 @@
-"""When the node's pods ended for a shutdown last, on the real disk (``ports.ShutdownRecords``), at upstream's place:
-``<root>/graceful_node_shutdown_state``. In threads, for a disk may hang: reading it is given up then (``kit.disk``)."""
+"""The record of the last shutdown of the node's pods on the real disk (``ports.ShutdownRecords``), at upstream's place:
+``<root>/graceful_node_shutdown_state``. It uses threads, because a disk may hang: reading times out then
+(``kit.disk``)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 NAME: Final = "graceful_node_shutdown_state"
 GO_NEVER: Final = "0001-01-01T00:00:00Z"
-"""What upstream writes for never, and reads: a kubelet may take the node over."""
+"""Upstream's value for never, read and written because a kubelet may take the node over."""
 BYTES_MAX: Final = 4096
 
 
@@ -42,7 +43,7 @@ class DiskShutdownRecords:
         except FileNotFoundError:
             return ShutdownTimes()
         except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors, too
-            log.warning("%s cannot be read, when the last shutdown was is not known: %s", self._path, error)
+            log.warning("Cannot read %s, so the time of the last shutdown is unknown: %s", self._path, error)
             return ShutdownTimes()
 
     async def write(self, times: ShutdownTimes) -> None:
@@ -60,5 +61,5 @@ def _read(path: str) -> ShutdownTimes:
 
 
 def _time(text: str) -> str:
-    """The same, "" for never. Raises ValueError."""
+    """Return the time in upstream's form, "" for never. Raises ValueError."""
     return text if text and parse_rfc3339(text) > 0 else ""

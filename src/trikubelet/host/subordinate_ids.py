@@ -1,9 +1,9 @@
-"""Which ids the administrator has reserved for pods with user namespaces.
+"""The ids that the administrator has reserved for pods with user namespaces.
 
-As upstream, they are the subordinate ids (subuid(5), subgid(5)) of a user called ``kubelet``, and ``getsubids`` prints
-them, wherever they are kept. Where there is no such user or no such program, none are reserved. The composition root
-asks once, at start, and ``core.user_namespaces`` reads the answer. An unavailable directory service does not fail the
-start: it is not an invalid configuration, and only pods with user namespaces are concerned.
+Like upstream, they are the subordinate ids (subuid(5), subgid(5)) of a user named ``kubelet``, and ``getsubids`` prints
+them, wherever they are stored. Without such a user or program, none are reserved. The composition root reads them once,
+at start, for ``core.user_namespaces``. An unavailable directory service does not fail the start: the configuration is
+valid, and only pods with user namespaces are concerned.
 
 If none are reserved, pods get ids that no line of /etc/subuid and /etc/subgid has. Those lines are read each time a pod
 gets a range, because ``useradd`` adds some while the agent runs.
@@ -38,15 +38,14 @@ USER: Final = "kubelet"
 PROGRAM: Final = "getsubids"
 FILES: Final = ("/etc/subuid", "/etc/subgid")
 FILE_BYTES_MAX: Final = 1 << 20
-"""Some 30,000 users."""
+"""About 30,000 users."""
 ANSWER_SECONDS_MAX: Final = 10.0
-"""A directory service may be asked, and may be unavailable."""
+"""Seconds for a directory service, which may be unavailable."""
 
 
 async def read_subordinate_ids(environment: Mapping[str, str]) -> SubordinateIds:
-    """What ``getsubids`` prints of the user's users and groups; Unsaid where it is not known in time whether there is
-    such a user. ``environment`` has the PATH in which the program is looked for. Raises StartFailed where the program
-    fails."""
+    """Return the output of ``getsubids`` for the user's users and groups; Unsaid if it is not known in time whether the
+    user exists. ``environment``: has the PATH for the program. Raises StartFailed if the program fails."""
     try:
         with trio.fail_after(ANSWER_SECONDS_MAX):
             await ThreadPool("user database", 1).run(partial(pwd.getpwnam, USER))
@@ -67,7 +66,7 @@ async def read_subordinate_ids(environment: Mapping[str, str]) -> SubordinateIds
 
 
 def read_ranges_of_users(files: Sequence[str] = FILES) -> Sequence[IdRange]:
-    """The ids that users of the node may take for their own containers. A file that does not exist has none. Raises
+    """Return the ids that users of the node may use for their own containers. A missing file has none. Raises
     OSError."""
     found: list[IdRange] = []
     for path in files:

@@ -5,17 +5,17 @@ entry once it is counted: a directory is read as it is walked, and a file with s
 each of them, which adds up without a list of those seen.
 
 Every open level holds two descriptors, so only OPEN_LEVELS_MAX are open at once. The directories below these are queued
-by their path from where that part of the tree began, whose descriptor is held until they are done:
+by their path from the beginning of that part of the tree, whose descriptor is held until they are done:
 
     top ─ … 16 levels … ─ queued: each is the beginning of a part of its own ─ … 16 levels … ─ queued
 
-A directory so costs no more than OPEN_LEVELS_MAX opens however deep it lies. No link is followed, even one swapped in
-meanwhile. Who makes a tree so large that counting it would go on and on, or moves directories to where they are counted
-again, is counted up to STEPS_MAX. Until then whoever asked is told again and again what was counted so far.
+So a directory costs no more than OPEN_LEVELS_MAX opens, however deep it is. No link is followed, even one swapped in
+meanwhile. A tree that is too large to count, or whose directories are moved to where they are counted again, is counted
+up to STEPS_MAX. Until then the caller receives the count so far at regular steps.
 
-What is mounted in a tree is not part of it. A btrfs subvolume is, which anybody may make, also in a container: it has a
-device of its own, as a mount has, but lies on the tree's mount. That is asked for only where the device is another than
-the last that was found to be the tree's, since it takes as long as some entries do.
+Mounts in a tree are not part of it. A btrfs subvolume is; every user may create one, also in a container. It has a
+device of its own, like a mount, but is on the tree's mount. The mount is queried only if the device differs from the
+last one of the tree, because that takes as long as a few entries do.
 """
 
 from __future__ import annotations
@@ -33,32 +33,31 @@ if TYPE_CHECKING:
 
 OPEN_LEVELS_MAX: Final = 16
 WAITING_CHARACTERS_MAX: Final = 1 << 22
-"""Of all queued paths together."""
+"""Characters of all queued paths together."""
 PATH_CHARACTERS_MAX: Final = 4096
 """The kernel's own limit of a path; deeper nesting is only possible on purpose. It bounds the descriptors, too: a part
 of a tree takes up 32 characters of it at least, so that 128 are held at most."""
 STEPS_MAX: Final = 3_000_000
-"""Entries and opens of one tree: some ten seconds where the kernel has them in its memory. Not a time, or how full a
-volume is would depend on how busy the node is."""
+"""Entries and opens of one tree: about ten seconds if the kernel has them in its cache. It is not a time, because then
+the result would depend on the load of the node."""
 SLICE_STEPS: Final = 5_000
-"""What was counted so far is told after so many: some hundredths of a second."""
+"""Steps between two reports of the count so far: a few hundredths of a second."""
 BLOCK_BYTES: Final = 512
-"""Of ``st_blocks``, whatever the file system's own blocks are (stat(2))."""
+"""Unit of ``st_blocks``, whatever the file system's own blocks are (stat(2))."""
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def tree_size(path: str, counted: Callable[[int, int], None] | None = None) -> tuple[int, int]:
-    """Bytes and inodes of a directory and of all below it on the same mount. A file of several names counts once
-    if all of them are in the tree. What is removed or cannot be read while it is counted does not count, nor do
-    directories that are too deep: they hide nothing but themselves. Of a tree that takes more than STEPS_MAX it is at
-    least so much. ``counted``: called with bytes and inodes so far every SLICE_STEPS, in this thread, and may block it.
-    Raises OSError where the directory itself cannot be opened. Blocks for as long as the tree is large: call it in a
-    thread."""
+    """Return the bytes and inodes of a directory and everything below it on the same mount. A file of several names
+    counts once if all of them are in the tree. Entries that are removed or unreadable do not count, nor do directories
+    that are too deep, which hides only themselves. For a tree of more than STEPS_MAX steps it is a lower bound.
+    ``counted``: called with bytes and inodes so far every SLICE_STEPS, in this thread, and may block it. Raises OSError
+    if the directory itself cannot be opened. Blocks for as long as the tree is large: call it in a thread."""
     return _Tree(counted).count(os.open(path, _FLAGS))
 
 
 class _Part(NamedTuple):
-    """A part of a tree: the descriptor of the directory it begins with, how long its path is from the top, and the
+    """A part of a tree: the descriptor of the directory it begins with, the length of its path from the top, and the
     paths of the queued directories, from it."""
 
     directory: int
@@ -67,7 +66,7 @@ class _Part(NamedTuple):
 
 
 class _TooLarge(Exception):
-    """The tree is not counted any further."""
+    """The tree has too many entries; counting stops."""
 
 
 class _Tree:
@@ -75,7 +74,7 @@ class _Tree:
 
     def __init__(self, counted: Callable[[int, int], None] | None) -> None:
         self._counted = counted
-        self._device = -1  # the tree's, or of its subvolume that was met last
+        self._device = -1  # the tree's, or of its last visited subvolume
         self._mount = ""
         self._blocks: Counter[int] = Counter()  # by the number of the file's names
         self._inodes: Counter[int] = Counter()
@@ -84,11 +83,11 @@ class _Tree:
         self._steps = 0
 
     def count(self, top: int) -> tuple[int, int]:
-        """Bytes and inodes; ``top``: the descriptor of the tree, which is closed."""
+        """Return bytes and inodes; ``top``: the descriptor of the tree, which is closed."""
         try:
             self._count(top)
         except _TooLarge:
-            pass  # what was counted stands
+            pass  # the count so far is the result
         finally:
             for part in self._parts:
                 os.close(part.directory)
@@ -116,7 +115,7 @@ class _Tree:
                 self._add_below(directory, "", OPEN_LEVELS_MAX)
 
     def _open_below(self, start: int, path: str) -> int:
-        """The directory of that path; one name at a time, for no link of them is to be followed."""
+        """Return the directory of that path; one name at a time, because no link of them may be followed."""
         directory = os.dup(start)
         try:
             for name in filter(None, path.split("/")):
@@ -140,7 +139,7 @@ class _Tree:
             self._counted(*self._totals())
 
     def _add_below(self, directory: int, path: str, levels: int) -> None:
-        """A directory and what is in it; ``directory``: its descriptor, ``path``: its own, from the part's
+        """Add a directory and its content; ``directory``: its descriptor, ``path``: its own, from the part's
         beginning."""
         found = os.fstat(directory)
         if not self._is_part(directory, found):
@@ -149,7 +148,7 @@ class _Tree:
         with os.scandir(directory) as entries:
             for entry in entries:
                 self._step()
-                with suppress(OSError):  # it is gone, or was swapped for something else
+                with suppress(OSError):  # it is gone, or was swapped for another file
                     one = entry.stat(follow_symlinks=False)
                     if not stat.S_ISDIR(one.st_mode):
                         if one.st_dev == found.st_dev:  # nothing is mounted over it

@@ -1,9 +1,9 @@
-"""Lists of pods' UIDs that are noted in the root directory, one UID a line.
+"""Lists of pods' UIDs in files of the root directory, one UID a line.
 
     <root>/removed_pods    pods of this node whose directory is gone before their logs
     <root>/unknown_pods    pods with a directory that another node agent began (docs/decisions/0041)
 
-A container with access to the node's directories may have written there, so nothing of a file is believed but UIDs.
+A container with access to the node's directories may have written there, so only UIDs are read from a file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BYTES_MAX: Final = 1024 * 1024
 
 
 def read_uids(path: Path) -> frozenset[str]:
-    """The UIDs that were put there last; none where there is no file. What is no UID is left out. Raises OSError."""
+    """Return the last written UIDs; none without a file. Other content is ignored. Raises OSError."""
     try:
         with open_plain(str(path)) as file:
             lines = file.read(BYTES_MAX).decode(errors="replace").split()
@@ -34,15 +34,15 @@ def read_uids(path: Path) -> frozenset[str]:
 
 
 def put_uids(path: Path, uids: Collection[str]) -> None:
-    """Put the file in place atomically, with as many UIDs as are ever read. Not flushed: what a power cut loses are
-    pods whose ended containers then stay. Raises OSError."""
+    """Write the file atomically, with as many UIDs as are ever read. It is not flushed: a power cut loses pods whose
+    ended containers then stay. Raises OSError."""
     lines = _lines(uids)
     put_plain(path, lines[: lines.rfind(b"\n", 0, BYTES_MAX) + 1])
 
 
 def put_unknown(root: Path, uids: Collection[str]) -> None:
-    """Put the list of unknown pods in place, flushed, or remove it once it would be empty. A pod that is missing in it
-    would be taken for this node's own, and ended. Raises OSError, also where not all UIDs fit."""
+    """Write the list of unknown pods atomically and flushed, or remove it once it would be empty. A pod that is missing
+    in it would be treated as this node's own, and ended. Raises OSError, also if not all UIDs fit."""
     path = root / UNKNOWN_PODS
     if not uids:
         path.unlink(missing_ok=True)

@@ -1,18 +1,18 @@
-"""Directories in memory for an agent that may not mount: on a tmpfs that its user has (``volumes.mounter.UserMemory``).
+"""Directories in memory for an agent that may not mount: on a tmpfs of its user (``volumes.mounter.UserMemory``).
 
     $XDG_RUNTIME_DIR, else /dev/shm            each counts only if it is a tmpfs
       └─ trikubelet-k3j2h1/                    the base: mode 0700, the user's
-           ├─ root ─► the root directory       tells which agent's it is
+           ├─ root ─► the root directory       identifies the agent
            └─ UID/volumes/PLUGIN/VOLUME        ◄─ a link at the volume's place below the root directory
 
-What must not be on a disk is never written to one: where there is no tmpfs, there is no volume. The base has a random
-name, because anybody may occupy a known one in /dev/shm. It is found again by the link ``root``, also by an agent that
-was started without the variable. It exists while a pod has something in it.
+Files that must not be on a disk are never written to one: without a tmpfs, there is no volume. The base has a random
+name, because any user may occupy a known one in /dev/shm. It is found again by the link ``root``, also by an agent that
+was started without the variable. It exists while a pod has a file in it.
 
-A tmpfs can vanish under an agent: at a boot, and with the user's last session. Links lead nowhere then, and are made
-anew with the directories. What a root directory that is gone has left (a killed ``run``) is removed by the user's next
-agent. An agent locks its bases, because its root directory may be gone only where the other agent looks: in another
-mount namespace, or in a chroot.
+A tmpfs can vanish under an agent: at a boot, and with the user's last session. Links are dangling then, and are made
+anew with the directories. The leftovers of a removed root directory (a killed ``run``) are removed by the user's next
+agent. An agent locks its bases, because its root directory may look removed to another agent in another mount namespace
+or in a chroot.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TMPFS: Final = "tmpfs"
 
 
 class NoTmpfs(OSError):
-    """The user has no tmpfs. ``problem``: what each place lacks; ``remedy``: what to do."""
+    """The user has no tmpfs. ``problem``: the problem of each place; ``remedy``: the remedy."""
 
     def __init__(self, problem: str, remedy: str) -> None:
         self.problem = problem
@@ -49,8 +49,8 @@ class NoTmpfs(OSError):
 
 
 class UserTmpfs:
-    """Owns the bases of one root directory, their locks, and where each volume of this agent is. All of it blocks and
-    is called in threads; all raise OSError."""
+    """Owns the bases of one root directory, their locks, and the place of each volume of this agent. All of it blocks
+    and is called in threads; all methods raise OSError."""
 
     def __init__(
         self,
@@ -61,8 +61,8 @@ class UserTmpfs:
         shared: Path = SHARED,
         type_of: Callable[[str], str] = fs_type,
     ) -> None:
-        """``root``: the agent's root directory, by its real path; ``session``: where the variable leads in a session of
-        this user; ``type_of``: the file system that a path is on."""
+        """``root``: the agent's root directory, by its real path; ``session``: the variable's value in a session of
+        this user; ``type_of``: returns the file system of a path."""
         self._root = root
         self._pods = root / "pods"
         own = Path(environment.get(VARIABLE, ""))
@@ -75,8 +75,8 @@ class UserTmpfs:
         self._changing_bases = threading.Lock()  # several volumes of a pod are set up at the same time
 
     def link(self, place: Path, mode: int, group: int | None) -> None:
-        """Have a directory in memory at ``place``, a volume's; a new one has that mode and group. One that is there is
-        the pod's and stays as it is."""
+        """Link a directory in memory at ``place``, a volume's; a new one gets that mode and group. An existing one
+        belongs to the pod and stays unchanged."""
         with self._changing_bases:
             base = next(self._bases(), None) or self._make_base()
             self._lock(base)
@@ -87,11 +87,11 @@ class UserTmpfs:
         self._targets[str(place)] = str(target)
 
     def target(self, place: str) -> str:
-        """The directory that this agent linked there, or the place itself. Does not block."""
+        """Return the directory that this agent linked there, or the place itself. Does not block."""
         return self._targets.get(place, place)
 
     def remove(self, uid: str) -> None:
-        """Remove all that a pod has in memory. Its links are the caller's to remove."""
+        """Remove all directories of a pod in memory. Its links are removed by the caller."""
         for base in list(self._bases()):
             if (base / uid).is_dir():
                 remove_tree(str(base / uid))
@@ -100,7 +100,7 @@ class UserTmpfs:
             del self._targets[place]
 
     def sweep(self) -> None:
-        """Remove what pods left that have no directory any more, and what root directories left that are gone."""
+        """Remove the leftovers of pods without a directory, and those of removed root directories."""
         for base, root in list(self._all_bases()):
             if _is_gone(root) and not _is_locked(base):
                 remove_tree(str(base))
@@ -113,41 +113,41 @@ class UserTmpfs:
             self._drop_unused(base)
 
     def clear(self) -> None:
-        """Remove all that this root directory's pods have in memory."""
+        """Remove all directories of this root directory's pods in memory."""
         for base in list(self._bases()):
             remove_tree(str(base))
         self.close()
 
     def close(self) -> None:
-        """Give up the locks of the bases, as the end of the process does."""
+        """Release the locks of the bases, as the end of the process does."""
         while self._locks:
             os.close(self._locks.popitem()[1])
 
     def tmpfs(self) -> Path:
-        """The first tmpfs that this user may write to. Raises NoTmpfs."""
+        """Return the first tmpfs that this user may write to. Raises NoTmpfs."""
         lacks = [] if self._own is not None else [f"{VARIABLE} is not set"]
         for directory in filter(None, (self._own, self._shared)):
             try:
                 found = self._type_of(str(directory)) or "of an unknown type"
                 if found != _TMPFS:
-                    lacks.append(f"{directory} is no tmpfs but {found}")
+                    lacks.append(f"{directory} is not a tmpfs but {found}")
                 elif os.access(directory, os.W_OK, effective_ids=True):
                     return directory
                 else:
                     lacks.append(f"{directory} is not writable")
             except OSError as error:
                 lacks.append(f"{directory}: {error.strerror}")
-        remedy = f"set {VARIABLE} to a tmpfs of this user, have one at {self._shared}, or start the agent as root"
+        remedy = f"set {VARIABLE} to a tmpfs of this user, mount one at {self._shared}, or start the agent as root"
         raise NoTmpfs(f"user {os.geteuid()} has no tmpfs: {', '.join(lacks)}", remedy)
 
     # ---- bases ----
 
     def _bases(self) -> Iterator[Path]:
-        """The bases of this root directory: mostly one, and several where the variable has changed."""
+        """Yield the bases of this root directory: mostly one, and several if the variable has changed."""
         return (base for base, root in self._all_bases() if root == self._root)
 
     def _all_bases(self) -> Iterator[tuple[Path, Path]]:
-        """Every base of this user, with its root directory."""
+        """Yield every base of this user, with its root directory."""
         for directory in dict.fromkeys(filter(None, (self._own, self._session, self._shared))):
             with suppress(OSError):
                 for name in sorted(os.listdir(directory)):
@@ -165,7 +165,7 @@ class UserTmpfs:
             directory = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(directory, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:  # another agent asks at this moment whether it is locked; the next volume tries again
+            except OSError:  # another agent checks the lock at this moment; the next volume retries
                 os.close(directory)
             else:
                 self._locks[base] = directory
@@ -183,7 +183,7 @@ class UserTmpfs:
 
 
 def _root_of(base: Path) -> Path | None:
-    """The root directory a base is for; None for what is no base of this user: another user may have put it there."""
+    """Return the root directory of a base; None if it is not a base of this user: another user may have created it."""
     with suppress(OSError):
         found = base.lstat()
         is_private = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o077 == 0
@@ -197,13 +197,13 @@ def _is_gone(root: Path) -> bool:
         root.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return True
-    except OSError:  # it cannot be said, so it counts as there
+    except OSError:  # unknown, so it counts as existing
         return False
     return False
 
 
 def _is_locked(base: Path) -> bool:
-    """True if an agent that runs uses the base, or where that cannot be told."""
+    """True if a running agent uses the base, or if that is unknown."""
     with suppress(OSError):
         directory = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
@@ -226,7 +226,7 @@ def _make(target: Path, mode: int, group: int | None) -> None:
 
 
 def _point(place: Path, target: Path) -> None:
-    """Have the place lead there, in one step. An empty directory in the way is a mount point that was never used."""
+    """Make the place a link there, atomically. An empty directory in the way is a mount point that was never used."""
     with suppress(OSError):
         if os.readlink(place) == str(target):
             return

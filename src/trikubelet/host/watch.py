@@ -1,9 +1,9 @@
-"""Notices of changed files, by inotify (``ports.FileWatcher``).
+"""Notifications of changed files, by inotify (``ports.FileWatcher``).
 
 A directory is watched itself, a single file through its directory: editors and package tools replace files by renaming
 new ones over them, which a watch on the file would not survive. A link on the way to the directory is watched, too:
-inotify follows it once, and would go on watching the old directory after the link was swapped. Files that a link inside
-the directory points to are not watched; the periodic checks find their changes.
+inotify resolves it once, and would keep watching the old directory after the link was swapped. Targets of links inside
+the directory are not watched; the periodic checks find their changes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from trikubelet.kit.threads import ThreadPool
 
-# Not MODIFY: a file is looked at when its writer closes it. CREATE is for links; ATTRIB for permissions.
+# Not MODIFY: a file is read when its writer closes it. CREATE is for links; ATTRIB for permissions.
 _CHANGES = (
     flags.CLOSE_WRITE
     | flags.MOVED_TO
@@ -40,7 +40,7 @@ _CHANGES = (
 _LINKS_MAX = 40
 """The kernel's own limit."""
 _OVERFLOW = -1
-"""The watch descriptor of the notice that others were dropped."""
+"""The watch descriptor of the notification that others were dropped."""
 _END = flags.DELETE_SELF | flags.MOVE_SELF | flags.IGNORED | flags.UNMOUNT
 
 
@@ -52,9 +52,8 @@ class InotifyWatcher:
 
     @asynccontextmanager
     async def watch(self, path: str) -> AsyncGenerator[AsyncIterator[frozenset[str]], None]:
-        """The names that were unlinked, each time something changed at the path. Raises OSError when it cannot be
-        watched, or while an earlier start of a watch still hangs, or, on the next item, when it is gone or a link leads
-        elsewhere."""
+        """Yield the unlinked names, for each change at the path. Raises OSError if it cannot be watched, or while an
+        earlier start of a watch still hangs, or, on the next item, if it is gone or a link was changed."""
         changes = _Changes(path)
         try:
             try:
@@ -67,32 +66,32 @@ class InotifyWatcher:
 
 
 class _Changes:
-    """The notices of one watch. The wait for the thread that starts it may be given up: then the thread closes what it
-    opened."""
+    """The notifications of one watch. The wait for the thread that starts it may be cancelled: then the thread closes
+    its descriptors."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._only = ""
         self._watched = _OVERFLOW
-        self._links: defaultdict[int, set[str]] = defaultdict(set)  # by the watch of the directory each lies in
+        self._links: defaultdict[int, set[str]] = defaultdict(set)  # by the watch of the directory each is in
         self._inotify: INotify | None = None
         self._is_over = False
         self._handing_over = threading.Lock()
 
     def begin(self) -> None:
-        """In a thread: it accesses the file system. Raises OSError."""
+        """Runs in a thread, because it accesses the file system. Raises OSError."""
         path = self._path
         is_directory = os.path.isdir(path)
         os.stat(path)
-        # The one name that counts; in a directory all do.
+        # Only the file's own name counts; in a directory all do.
         self._only = "" if is_directory else os.path.basename(path)
         inotify = INotify(nonblocking=True)
         try:
             directory = path if is_directory else os.path.dirname(os.path.abspath(path))
             for link in _links(directory):
-                with suppress(OSError):  # who may not read where the link lies can still watch where it leads
+                with suppress(OSError):  # the target can be watched even if the link's directory is unreadable
                     self._links[inotify.add_watch(os.path.dirname(link), _CHANGES)].add(os.path.basename(link))
-            # Last: where a link was swapped meanwhile, either its notice has come or this follows the new one.
+            # Last: if a link was swapped meanwhile, either its notification has arrived or this follows the new one.
             self._watched = inotify.add_watch(directory, _CHANGES)
         except OSError:
             inotify.close()
@@ -103,7 +102,7 @@ class _Changes:
                 inotify.close()
 
     def end(self) -> None:
-        """No more notices are needed."""
+        """Stop the notifications."""
         with self._handing_over:
             self._is_over = True
             if self._inotify is not None:
@@ -114,7 +113,7 @@ class _Changes:
 
     async def __anext__(self) -> frozenset[str]:
         """Wait for the next change; several at once are one item. Always a checkpoint."""
-        assert self._inotify is not None, "it was not begun"
+        assert self._inotify is not None, "it was not started"
         while True:
             await trio.lowlevel.wait_readable(self._inotify.fileno())
             events = list(self._inotify.read(timeout=0))
@@ -128,7 +127,8 @@ class _Changes:
 
 
 def _links(path: str) -> list[str]:
-    """Every symbolic link that the kernel follows on the way to ``path``, it among them, by a path without links."""
+    """Return every symbolic link that the kernel follows on the way to ``path``, including itself, by a path without
+    links."""
     found: list[str] = []
     at, left = "/", os.path.join("" if os.path.isabs(path) else os.getcwd(), path).split("/")[::-1]
     while left and len(found) < _LINKS_MAX:
@@ -138,7 +138,7 @@ def _links(path: str) -> list[str]:
         here = os.path.dirname(at) if name == ".." else os.path.join(at, name)
         try:
             target = os.readlink(here)
-        except OSError:  # it is none
+        except OSError:  # not a link
             at = here
             continue
         found.append(here)

@@ -148,7 +148,7 @@ def test_the_machine_is_read_and_one_that_cannot_be_is_an_error(machine: Machine
     )  # fmt: skip
     assert replace(found.usage) == machine.gauges().node(Depth.LOAD).usage
     (machine.proc / "meminfo").unlink()
-    with pytest.raises(OSError, match="cannot be understood"):
+    with pytest.raises(OSError, match="cannot parse"):
         machine.gauges().node(Depth.LOAD)
 
 

@@ -134,7 +134,7 @@ async def test_what_becomes_of_a_path_later_keeps_no_pod_that_has_it(tmp_path: P
 
     place.rmdir()
     assert {"v": str(place)} == await volumes.set_up(with_path(str(place)))
-    assert "but not brought up to date: hostPath type check failed" in volumes.progress("u")["v"]
+    assert "but not refreshed: hostPath type check failed" in volumes.progress("u")["v"]
 
     await volumes.tear_down("u")
     with pytest.raises(VolumeFailed, match="type check failed"):

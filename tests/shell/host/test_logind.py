@@ -66,14 +66,14 @@ async def agrees_and(stream: trio.SocketStream, then: bytes) -> None:
 @pytest.mark.parametrize(
     ("peer", "message"),
     [
-        (hangs_up, "does not talk to us any more"),
+        (hangs_up, "connection to the bus broke"),
         (says_nothing, "no answer within 25 s"),
-        (refuses, "does not talk to us any more: .*REJECTED"),
+        (refuses, "connection to the bus broke: .*REJECTED"),
         (passes_no_files, "File descriptor support not available"),
-        (partial(agrees_and, then=b""), "Hello: the bus does not talk to us any more"),
+        (partial(agrees_and, then=b""), "Hello: the connection to the bus broke"),
         (
             partial(agrees_and, then=b"\0" * 64),
-            "Hello: the bus does not talk to us any more: what it said is no message",
+            "Hello: the connection to the bus broke: received an invalid message",
         ),
         (partial(agrees_and, then=b"l\2\0\1" + b"\xff" * 60), "no answer within 25 s"),
     ],

@@ -69,7 +69,7 @@ async def test_a_file_that_cannot_be_read_is_reported_and_passed_over(
     put(tmp_path / "home/.docker/config.json", config("home"))
     with caplog.at_level(logging.WARNING):
         assert {"r.example": Login("home", "p")} == await logins(tmp_path).configured()
-    assert "root/config.json is left alone, no login is taken from it: it is no JSON" in caplog.text
+    assert "root/config.json, so no login of it is used: it is no JSON" in caplog.text
     assert "s3cret" not in caplog.text
 
 
@@ -107,4 +107,4 @@ async def test_a_pipe_in_place_of_a_file_takes_no_thread_for_good(
     put(tmp_path / "home/.docker/config.json", config("home"))
 
     assert {"r.example": Login("home", "p")} == await logins(tmp_path).configured()
-    assert "root/config.json is left alone, no login is taken from it: no plain file" in caplog.text
+    assert "root/config.json, so no login of it is used: no plain file" in caplog.text

@@ -292,7 +292,7 @@ async def test_a_removal_that_hangs_holds_up_its_own_directory_alone_and_nothing
             nursery.cancel_scope.cancel()
         with pytest.raises(OSError, match="an earlier removal of it has not ended yet"):
             await act()
-        with pytest.raises(OSError, match="of an earlier life is still being removed"):
+        with pytest.raises(OSError, match="leftovers of an earlier instance are still being removed"):
             await make()
     finally:
         let_go.set()
@@ -354,9 +354,9 @@ async def test_a_making_that_hangs_holds_up_its_own_pod_alone_and_what_it_makes_
             await files.make_pod("v")
             assert {"v"} == await files.pods_on_disk()
             nursery.cancel_scope.cancel()
-        with pytest.raises(OSError, match="what was begun for it earlier has not ended yet"):
+        with pytest.raises(OSError, match="an earlier operation on it has not ended yet"):
             await files.make_pod("u")
-        with pytest.raises(OSError, match="what was begun for it earlier has not ended yet"):
+        with pytest.raises(OSError, match="an earlier operation on it has not ended yet"):
             await files.remove_pod("u")  # which would find nothing, and then be too early
     finally:
         let_go.set()

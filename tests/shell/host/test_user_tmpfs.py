@@ -97,9 +97,9 @@ def test_without_any_tmpfs_nothing_is_written_and_the_message_has_the_reason_and
         machine.memory().link(machine.place(), 0o755, None)
 
     assert (
-        f"its files may only be in memory, and user {os.geteuid()} has no tmpfs: {machine.own} is no tmpfs but ext4, "
-        f"{machine.shm} is no tmpfs but ext4 (set XDG_RUNTIME_DIR to a tmpfs of this user, have one at {machine.shm}, "
-        "or start the agent as root)"
+        f"its files may only be in memory, and user {os.geteuid()} has no tmpfs: "
+        f"{machine.own} is not a tmpfs but ext4, {machine.shm} is not a tmpfs but ext4 "
+        f"(set XDG_RUNTIME_DIR to a tmpfs of this user, mount one at {machine.shm}, or start the agent as root)"
     ) == str(failed.value)
     assert {} == machine.held()
     assert not os.path.lexists(machine.place())
