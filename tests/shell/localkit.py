@@ -207,7 +207,7 @@ class FakeAgent:
 
     def kubeconfig(self) -> bytes:
         if not self.for_kubectl:
-            raise NotShown("kubectl cannot ask this agent")
+            raise NotShown("kubectl cannot read from this agent")
         return self.for_kubectl
 
     def restart(self, namespace: str, name: str, container: str) -> dict[str, str]:

@@ -392,7 +392,7 @@ async def test_a_certificate_of_another_key_is_not_taken(
         (Forbidden("no"), "bind its group to the role system:node-bootstrapper"),
         (
             ApiFailure("etcd is away"),
-            "API server answers with errors: asking for this node's certificate: etcd is away",
+            "API server answers with errors: requesting this node's certificate: etcd is away",
         ),
     ],
 )

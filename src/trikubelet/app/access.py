@@ -1,11 +1,11 @@
-"""How this node authenticates to its cluster: by its kubeconfig, or by one it makes itself from a bootstrap token.
+"""The node's access to its cluster: by its kubeconfig, or by one it makes itself from a bootstrap token.
 
-    --kubeconfig is there and its certificate holds ──────────────────────────────► ClusterAccess
+    --kubeconfig exists and its certificate is valid ─────────────────────────────► ClusterAccess
     else --bootstrap-kubeconfig ─► certificate from the cluster ─► kubeconfig written ─► ClusterAccess
 
-An invalid file is reported at once and ends the start. What the cluster refuses later is logged and retried, since
-static pods run meanwhile. Wherever a bootstrap is interrupted, the next start goes on from there: with the key of the
-request, or with the certificate that was issued.
+An invalid file is reported at once and ends the start. A later rejection by the cluster is logged and retried, because
+static pods run meanwhile. Wherever a bootstrap is interrupted, the next start continues it: with the key of the
+request, or with the issued certificate.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ log = logging.getLogger(__name__)
 
 CLIENT: Final = "kubelet-client"
 """The client certificate's files in the certificate directory are named after it, as upstream's."""
-_ADVICE: Final = "its user may not ask for certificates; bind its group to the role system:node-bootstrapper"
+_ADVICE: Final = "its user may not request certificates; bind its group to the role system:node-bootstrapper"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the files hold. ``is_first``: the access is only good for requesting a certificate; ``outlived``: why, where
-    there is a kubeconfig that has expired."""
+    """The content of the files. ``is_first``: the access is only good for requesting a certificate; ``outlived``: the
+    reason, if there is a kubeconfig that has expired."""
 
     access: ClusterAccess
     is_first: bool = False
@@ -66,12 +66,13 @@ class Found:
 
 
 def client_certificate(settings: Settings, clock: Clock) -> CertificateFiles:
-    """The files of this node's own client certificate."""
+    """Return the files of this node's own client certificate."""
     return CertificateFiles(settings.cert_dir, CLIENT, clock)
 
 
 def find_access(settings: Settings, clock: Clock) -> Found:
-    """The access to start with, checked to be usable. Changes nothing. Raises StartFailed, one line per fault."""
+    """Return the access to start with, checked to be usable. Changes nothing. Raises StartFailed, one line per
+    fault."""
     path = Path(settings.kubeconfig)
     store = client_certificate(settings, clock)
     bootstrap = settings.bootstrap_kubeconfig
@@ -82,25 +83,25 @@ def find_access(settings: Settings, clock: Clock) -> Found:
         access = _with_own(load_kubeconfig(path, "--kubeconfig"), settings, store)
         if (why := _why_unusable(access, store, clock)) is None:
             return Found(_usable(access, clock))
-        outlived = f"{path} is of no use any more: {why}"
+        outlived = f"{path} is not usable any more: {why}"
     first = _usable(load_kubeconfig(Path(bootstrap), "--bootstrap-kubeconfig"), clock)
     return Found(first, is_first=True, outlived=outlived)
 
 
 def _with_own(access: ClusterAccess, settings: Settings, store: CertificateFiles) -> ClusterAccess:
-    """With the certificate that the node renews itself (rotateCertificates), wherever the kubeconfig's is: it only
-    serves to ask for the first, as upstream has it."""
+    """Return the access with the certificate that the node renews itself (rotateCertificates), wherever the
+    kubeconfig's is: that only serves to request the first, like upstream."""
     if not settings.configuration.rotate_certificates or _shows_own(access, store):
         return access
     return replace(access, own=OwnPair(str(store.current_path), node_subject(settings.node_name).common_name))
 
 
 def shown_certificate(access: ClusterAccess, store: CertificateFiles, clock: Clock) -> tuple[str, Certificate] | None:
-    """The certificate that a client shows, and where it is: "" for where the kubeconfig has it. None where it shows
+    """Return the certificate that a client presents, and its place: "" if it is in the kubeconfig. None if there is
     none. Raises CertificateUnusable naming the file, and OSError."""
     own = None
     if access.own is not None:
-        with suppress(CertificateUnusable, OSError):  # what the kubeconfig names is shown, then
+        with suppress(CertificateUnusable, OSError):  # then the kubeconfig's own certificate is presented
             own = store.current()
     now_ns, given = clock.now_ns(), None
     try:
@@ -114,15 +115,17 @@ def shown_certificate(access: ClusterAccess, store: CertificateFiles, clock: Clo
 
 
 def _usable(access: ClusterAccess, clock: Clock) -> ClusterAccess:
-    """The access, once its certificates, token file and plugin are found. Raises StartFailed when they are missing."""
+    """Return the access, once its certificates, token file and plugin are found. Raises StartFailed if they are
+    missing."""
     Credentials(access, clock, os.environ)
     return access
 
 
 def _why_unusable(access: ClusterAccess, store: CertificateFiles, clock: Clock) -> str | None:
-    """Why the certificate that is shown with a kubeconfig, whoever wrote it, is not usable any more, or None.
-    Unreadable files are no reason, except our own certificate that is gone: foreign files may be back in a moment, and
-    until then the client that uses them reports the error. To bootstrap would overwrite the operator's kubeconfig."""
+    """Return why the certificate that is presented with a kubeconfig of any author is not usable any more, or
+    None. Unreadable files are no reason, except our own certificate that is gone: files of others may be back in a
+    moment, and until then the client that uses them reports the error. A bootstrap would overwrite the operator's
+    kubeconfig."""
     if access.key_pair is None:
         return None
     try:
@@ -142,8 +145,8 @@ def _shows_own(access: ClusterAccess, store: CertificateFiles) -> bool:
 
 
 def remedy_for(settings: Settings, access: ClusterAccess, store: CertificateFiles) -> str:
-    """What an operator can do where the cluster does not know this node by its own certificate, as after the cluster
-    was created again; "" where the certificate is none that this node would ask for again."""
+    """Return a remedy for an operator if the cluster does not know this node by its own certificate, as after the
+    cluster was created again; "" if this node would not request that certificate again."""
     is_own = bool(settings.bootstrap_kubeconfig) and _shows_own(access, store)
     return _remedy(settings, store.current_path) if is_own else ""
 
@@ -173,11 +176,10 @@ class Bootstrap:
         self._clock = clock
         self._chance = chance
         self._threads = threads
-        self._outcomes = RequestOutcomes("asking for this node's certificate", Outage("API server"))
+        self._outcomes = RequestOutcomes("requesting this node's certificate", Outage("API server"))
 
     async def run(self, store: CertificateStore, certificate_path: Path) -> Credentials:
-        """The node's credentials from now on, with its own certificate, which lies at a path. Retries until it
-        works."""
+        """Return the node's new credentials, with its own certificate at a path. Retries until it works."""
         held = await self._certificate(store)
         backoff = self._new_backoff()
         while True:
@@ -189,19 +191,19 @@ class Bootstrap:
                 made = Credentials(access, self._clock, os.environ, remedy=remedy)
             except (OSError, StartFailed) as error:
                 # A disk that is full now, or a CA file that is missing, may not be in a minute.
-                log.warning("Bootstrap: %s cannot be written or used: %s", self._target, error)
+                log.warning("Bootstrap: cannot write or use %s: %s", self._target, error)
                 await trio.sleep(backoff.next_seconds())
                 continue
-            log.info("Bootstrapped: %s is good until %s", self._target, rfc3339(held.not_after_ns))
+            log.info("Bootstrapped: %s is valid until %s", self._target, rfc3339(held.not_after_ns))
             return made
 
     async def _certificate(self, store: CertificateStore) -> Certificate:
-        """The stored certificate if it is valid, or a new one."""
+        """Return the stored certificate if it is valid, or a new one."""
         subject = node_subject(self._settings.node_name)
         backoff, problem = self._new_backoff(), ""
         while True:
             try:
-                # Looked at in each round: one that had expired is valid again once a clock that was ahead is set.
+                # Checked in each round: an expired one is valid again once a clock that was ahead is set.
                 held = store.current()
             except (CertificateUnusable, OSError) as error:
                 held = None
@@ -227,7 +229,7 @@ class Bootstrap:
             await trio.sleep(backoff.next_seconds())
 
     async def _signed(self, store: CertificateStore, subject: Subject) -> Certificate:
-        """A new certificate, stored as the current one. Raises what ``Rotation.renew`` does, and StartFailed."""
+        """Return a new certificate, stored as the current one. Raises what ``Rotation.renew`` does, and StartFailed."""
         api, hang_up = self._dial()
         try:
             request = await on_disk(self._threads, partial(store.request, subject, CLIENT_SIGNER), CLIENT_SIGNER)
@@ -237,9 +239,9 @@ class Bootstrap:
             hang_up()
 
     def _dial(self) -> tuple[Api, Callable[[], None]]:
-        """A client with the current content of the file: an operator replaces a token that is refused. While the file
-        cannot be used, its previous content is. Raises StartFailed where that cannot be used either, for instance as a
-        CA file is missing for a moment."""
+        """Return a client with the current content of the file, because an operator replaces a rejected token. While
+        the file cannot be used, its previous content is. Raises StartFailed if that cannot be used either, for instance
+        because a CA file is missing for a moment."""
         try:
             first = load_kubeconfig(Path(self._settings.bootstrap_kubeconfig), "--bootstrap-kubeconfig")
             connected = self._connect(first)
@@ -256,8 +258,8 @@ class Bootstrap:
 def connect(
     access: ClusterAccess, clock: Clock, *, is_trial: bool = False, unauthorized_log: UnauthorizedLog | None = None
 ) -> tuple[Api, Callable[[], None]]:
-    """A client for a few requests, and a function that closes its connections. ``is_trial``: the caller reports itself
-    whether the server accepts the credentials; else ``unauthorized_log`` does, for all that share it. Raises
+    """Return a client for a few requests, and a function that closes its connections. ``is_trial``: the caller reports
+    itself whether the server accepts the credentials; else ``unauthorized_log`` does, for all that share it. Raises
     StartFailed."""
     credentials = Credentials(
         access, clock, os.environ, is_read_again=True, is_trial=is_trial, unauthorized_log=unauthorized_log
@@ -275,9 +277,9 @@ def way_back(
     chance: random.Random,
     threads: ThreadPool,
 ) -> Callable[[], Awaitable[object]] | None:
-    """What a node does when its own certificate has expired while it ran: bootstrap again, where its kubeconfig uses
-    that certificate and it has a bootstrap kubeconfig. That raises StartFailed when the file cannot be used. ``dial``
-    and ``threads`` are as for ``Bootstrap``."""
+    """Return the reaction to an expired certificate of a running node: bootstrap again, if its kubeconfig uses that
+    certificate and it has a bootstrap kubeconfig. That raises StartFailed if the file cannot be used. ``dial`` and
+    ``threads`` are as for ``Bootstrap``."""
     if not settings.bootstrap_kubeconfig or not _shows_own(access, store):
         return None
 
@@ -290,5 +292,5 @@ def way_back(
 
 
 def user_agent() -> str:
-    """The User-Agent of this agent's requests to an API server."""
+    """Return the User-Agent of this agent's requests to an API server."""
     return f"trikubelet/{__version__}"

@@ -52,12 +52,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 OPEN_FILES_WANTED: Final = 4096
-"""Watches of single objects and callers of the node's API may come to 1024 each, statuses and calls to a few more; the
-rest is for pods' logs, mounts and probes."""
+"""Open files: watches of single objects and clients of the node's API may need 1024 each, statuses and calls a few
+more; the rest is for pods' logs, mounts and probes."""
 
 
 def run_agent(argv: Sequence[str]) -> int:
-    """Run the agent with these flags; the exit code. The reason of a failure is the last line on standard error."""
+    """Run the agent with these flags and return the exit code. The reason of a failure is the last line on standard
+    error."""
     try:
         flags = parse_agent_flags(argv)
         if flags.show == "help":
@@ -87,8 +88,8 @@ def run_agent(argv: Sequence[str]) -> int:
 
 
 def _claimed(settings: Settings) -> AbstractContextManager[None]:
-    """The claim of the runtime, before anything is recorded of it. With ``--lock-file`` agents hand a node over: the
-    next one starts beside the present one, and waits."""
+    """Return the claim of the runtime, made before anything about it is recorded. With ``--lock-file`` agents hand a
+    node over: the next one starts next to the present one, and waits."""
     return claimed_runtime(
         settings.runtime.endpoint,
         shares=settings.shares_runtime or bool(settings.lock_file),
@@ -97,7 +98,7 @@ def _claimed(settings: Settings) -> AbstractContextManager[None]:
 
 
 def _stop_seconds_max(settings: Settings) -> float:
-    """How long the agent may take to stop, with the time it gives the pods that end with it."""
+    """Return how long the agent may take to stop, with the time for the pods that end with it."""
     bounds = bounds_of(settings.configuration)
     ends_pods = settings.runtime.endpoint == EMBEDDED and settings.embedded_stop_seconds
     return bounds.stop_seconds_max + (settings.embedded_stop_seconds + KILL_SECONDS_MAX if ends_pods else 0)
@@ -106,8 +107,8 @@ def _stop_seconds_max(settings: Settings) -> float:
 async def _main(
     settings: Settings, log_problem: Check, found: Found | None, *, task_status: trio.TaskStatus[Agent]
 ) -> None:
-    """The agent under ``--lock-file``, if there is one: it waits for the file's lock, and ends when another agent opens
-    the file. Only here its log begins: who reads the first line may already send a signal."""
+    """Run the agent under ``--lock-file``, if there is one: it waits for the file's lock, and ends when another agent
+    opens the file. The log begins only here, because a reader of its first line may send a signal."""
     _say_settings(settings)
     _allow_files(settings.configuration.max_open_files)
     lock_file = LockFile(settings.lock_file) if settings.lock_file else None
@@ -120,7 +121,7 @@ async def _main(
             task_status.started(await nursery.start(_run, settings, log_problem, found))
             if settings.exit_on_lock_contention:
                 await lock_file.contended()
-                log.info("Going down: another agent wants %s", settings.lock_file)
+                log.info("Stopping: another agent waits for %s", settings.lock_file)
                 nursery.cancel_scope.cancel()
     finally:
         lock_file.release()
@@ -160,20 +161,21 @@ def _allow_files(wanted: int) -> None:
     """Raise the limit of open files to the configured one; log a warning where it stays low."""
     if (allowed := allow_open_files(wanted)) < OPEN_FILES_WANTED:
         log.warning(
-            "This process may have %d files open, and a busy node may need %d: let whoever starts it allow more "
-            "(LimitNOFILE= of its unit, ulimit -Hn)",
+            "This process may have %d files open, and a busy node may need %d "
+            "(raise its limit: LimitNOFILE= of its unit, ulimit -Hn)",
             allowed,
             OPEN_FILES_WANTED,
         )
 
 
 def _vital(agent: Agent) -> Checks:
-    """The checks behind systemd's watchdog: what a restart of the agent would repair, unlike an unavailable runtime."""
+    """Return the checks behind systemd's watchdog: failures that a restart of the agent would repair, unlike an
+    unavailable runtime."""
     return {name: check for name, check in agent.checks.items() if name not in REPORTED_ONLY}
 
 
 def _status(agent: Agent) -> str:
-    """One line for ``systemctl status`` and the log."""
+    """Return one line for ``systemctl status`` and the log."""
     running = agent.node.pleg.counts().running_pods
     problem = agent.node.runtime_state.unhealthy() or f"container runtime {agent.node.runtime_state.name}"
-    return f"{len(agent.node.desired)} pods wanted, {running} with a sandbox; {problem}"
+    return f"{len(agent.node.desired)} pods desired, {running} with a sandbox; {problem}"

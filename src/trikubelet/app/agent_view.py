@@ -1,4 +1,4 @@
-"""What the local API returns about the agent itself (``server.agent_view.AgentView``): settings, runtime, report."""
+"""The local API's data about the agent itself (``server.agent_view.AgentView``): settings, runtime, report."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ GIVEN_AS: Final = {
     "bootstrap kubeconfig": "--bootstrap-kubeconfig",
     "static pods": "staticPodPath",
 }
-"""The flags and fields that set where something is; for the sockets there is none."""
+"""The flags and fields that set places; the sockets have none."""
 
 
 class AgentNotes:
     """Owns the node as it was last returned here, so that its conditions keep the time of their last change, and an
-    unchanged one stays the same object; and what ``trikubelet kubeconfig`` prints."""
+    unchanged one stays the same object; and the kubeconfig for ``trikubelet kubeconfig``."""
 
     def __init__(
         self,
@@ -65,30 +65,31 @@ class AgentNotes:
         self._view = view
         self._images = images
         self._clock = clock
-        self._begun_ns = clock.now_ns()  # of what lies on the disk nothing tells when this node's first agent began
+        self._begun_ns = clock.now_ns()  # no file records when this node's first agent began
         self._published: k8s.Node | None = None
         self._published_ns = 0
         self._kubeconfig = b""
 
     async def node(self) -> k8s.Node:
-        """The Node object of its cluster, or as a cluster would have it: without one it is as old as this agent."""
+        """Return the Node object of its cluster, or as a cluster would have it: without one it is as old as this
+        agent."""
         known = self._node.node_object.newest  # one with a status is the cluster's
         if known is not None and known.status is not None:
             return known
         now_ns = self._clock.now_ns()
         before = (self._published.status if self._published is not None else None) or k8s.NodeStatus()
         status = build(await self._report(), before, rfc3339(now_ns))
-        # As a node of a cluster: the heartbeat time alone is published only after the report period.
+        # Like a node of a cluster: a changed heartbeat time alone is published only after the report period.
         late = now_ns - self._published_ns >= self._settings.configuration.node_status_report_frequency * SECOND_NS
         if self._published is None or late or differs(before, status):
             made = new_node(self._identity, status)
-            created = rfc3339(self._begun_ns) if self._settings.standalone else ""  # of a member the cluster knows it
+            created = rfc3339(self._begun_ns) if self._settings.standalone else ""  # the cluster knows that of a member
             metadata = msgspec.structs.replace(made.metadata, creation_timestamp=created)
             self._published, self._published_ns = msgspec.structs.replace(made, metadata=metadata), now_ns
         return self._published
 
     async def images(self) -> Sequence[ImageNote]:
-        """The images the runtime has, by their first names. Raises RuntimeCallError."""
+        """Return the runtime's images, by their first names. Raises RuntimeCallError."""
         try:
             with trio.fail_after(IMAGES_SECONDS_MAX):
                 found = await self._images.list_images()
@@ -98,17 +99,19 @@ class AgentNotes:
         return sorted(notes, key=lambda note: (note.tags, note.digests, note.id))
 
     def configuration(self) -> ConfigNote:
-        """What the agent runs with."""
+        """Return the agent's configuration."""
         return config_note(self._settings)
 
     def kubectl_may_ask(self, kubeconfig: bytes) -> None:
-        """From now on there is an API for kubectl, with this kubeconfig."""
+        """Note that there is an API for kubectl from now on, with this kubeconfig."""
         self._kubeconfig = kubeconfig
 
     def kubeconfig(self) -> bytes:
-        """The kubeconfig with which kubectl asks this node. Raises NotShown where it cannot."""
+        """Return the kubeconfig with which kubectl reads this node. Raises NotShown if that is not configured."""
         if not self._kubeconfig:
-            raise NotShown("kubectl cannot ask this agent: start it with --kubectl-port=PORT, and without --kubeconfig")
+            raise NotShown(
+                "kubectl cannot read from this agent: start it with --kubectl-port=PORT, and without --kubeconfig"
+            )
         return self._kubeconfig
 
     def restart(self, namespace: str, name: str, container: str) -> Mapping[str, str]:
@@ -118,24 +121,26 @@ class AgentNotes:
         lasting = [*filter(is_sidecar, pod.spec.init_containers), *pod.spec.containers]
         known = [one.name for one in lasting]
         if container and container not in known:
-            raise NotShown(f'pod "{name}" has no container "{container}" that lasts; it has {", ".join(known)}')
+            raise NotShown(
+                f'pod "{name}" has no container "{container}" that can be restarted; it has {", ".join(known)}'
+            )
         chosen = [one for one in lasting if container in ("", one.name)]
         final = [one.name for one in chosen if policy(pod, one) == NEVER]
         if final:
-            raise NotShown(f"{final[0]} would not come again: its restart policy is Never")
+            raise NotShown(f"{final[0]} would not be started again: its restart policy is Never")
         running = {status.name: status.id for status in observed(self._node, pod).running}
         found = {one.name: running[one.name] for one in chosen if one.name in running}
         if not found:
             phase = pod.status.phase if pod.status is not None else ""
             if phase in (SUCCEEDED, FAILED):
                 raise NotShown(f'pod "{name}" has ended permanently: it is {phase}')
-            raise NotShown(f'nothing of pod "{name}" runs that could be restarted; it is tried again by itself')
+            raise NotShown(f'pod "{name}" has no running container to restart; the agent retries by itself')
         self._node.restart_requests.add(found.values())
         self._node.workers.wake({pod.metadata.uid})
         return found
 
     async def examined(self) -> Sequence[Finding]:
-        """The doctor's findings about this node and its manifests, good ones included."""
+        """Return the doctor's findings about this node and its manifests, good ones included."""
         return [*await examine(self._settings, running=True), *self._manifests()]
 
     def _manifests(self) -> Iterator[Finding]:
@@ -144,13 +149,13 @@ class AgentNotes:
 
 
 def _as_found(fault: ManifestFault) -> Fault:
-    """The fault with the pods that keep running as they were."""
+    """Return the fault with the pods that keep running as they were."""
     kept = f" [{', '.join(fault.running)}: the last good version keeps running]" if fault.running else ""
     return Fault(fault.source, fault.line, fault.path, f"{fault.problem}{kept}", fault.remedy)
 
 
 def config_note(settings: Settings) -> ConfigNote:
-    """What an agent with these settings runs with."""
+    """Return the configuration of an agent with these settings."""
     places = {
         "root directory": str(settings.root_dir),
         "sockets": str(settings.run_dir),

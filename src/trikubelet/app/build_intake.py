@@ -1,4 +1,4 @@
-"""Who may run on the node, joined: evaluation, resizes and admission, through which each desired pod enters. A part of
+"""Builds the intake of pods: evaluation, resizes and admission, through which each desired pod enters. A part of
 ``app/node.py``."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Intake(Frozen):
 def build_intake(
     parts: SharedParts, upkeep: Upkeep, workers: PodWorkers, desired: DesiredPods, disruptions: Disruptions
 ) -> Intake:
-    """Join what the intake consists of. Nothing runs yet."""
+    """Build the parts of the intake. Nothing runs yet."""
     evaluation = Evaluation(
         workers=workers,
         desired=desired,

@@ -1,4 +1,4 @@
-"""The parts of one sync of a pod, joined: what ``app/node.py`` gives the pods' workers to act with."""
+"""Builds the parts of one sync of a pod for the pods' workers. A part of ``app/node.py``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def build_pod_syncer(parts: SharedParts) -> Syncer:
-    """Join what a sync consists of. Nothing runs yet."""
+    """Build the parts of a sync. Nothing runs yet."""
     ports, bounds, events, figures = parts.ports, parts.bounds, parts.events, parts.figures
     reasons = WaitingReasons()
     hooks = Hooks(ports.runtime, ports.handlers, parts.host_ips, events, figures)
@@ -88,7 +88,7 @@ def build_pod_syncer(parts: SharedParts) -> Syncer:
 def _build_carry_out(
     parts: SharedParts, hooks: Hooks, killer: PodKiller, reasons: WaitingReasons, noted_lives: NotedLives
 ) -> CarryOut:
-    """Join the parts that execute plans. Nothing runs yet."""
+    """Build the parts that execute plans. Nothing runs yet."""
     ports, facts, rules, bounds = parts.ports, parts.facts, parts.rules, parts.bounds
     events, figures = parts.events, parts.figures
     references, paces = References(parts.objects, ports.volumes), MakingPaces()

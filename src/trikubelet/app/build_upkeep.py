@@ -1,5 +1,5 @@
-"""The node's upkeep, joined: garbage collection, log rotation, eviction, orphaned pods and the machine's shutdown. They
-take away what pods leave and end the pods that a node cannot keep. A part of ``app/node.py``."""
+"""Builds the node's upkeep: garbage collection, log rotation, eviction, orphaned pods and the machine's shutdown. They
+remove leftovers of pods and end pods that a node cannot keep. A part of ``app/node.py``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Upkeep(Frozen):
 
 
 def build_upkeep(parts: SharedParts, workers: PodWorkers, desired: DesiredPods, disruptions: Disruptions) -> Upkeep:
-    """Join what the upkeep consists of. Nothing runs yet."""
+    """Build the parts of the upkeep. Nothing runs yet."""
     ports, rules, bounds = parts.ports, parts.rules, parts.bounds
     events, this_node = parts.events, parts.this_node
     garbage = GarbageCollection(

@@ -1,11 +1,11 @@
-"""Which cgroup driver the node has: the container runtime's, for both make cgroups in the same trees.
+"""The node's cgroup driver: the container runtime's, because both make cgroups in the same trees.
 
 A runtime that reports it (``RuntimeConfig``) overrides the configuration, as upstream does since 1.34; else the
-configuration counts. It is asked before anything is made: the names of all cgroups depend on it.
+configuration counts. It is read before anything is made, because the names of all cgroups depend on it.
 
-Where it is unavailable then, the agent starts with the configured driver, so that manifests are read all the same, and
-asks until there is an answer. If that is another driver, the process ends: a running agent cannot switch drivers, and
-the next process asks before it starts.
+If the runtime is unavailable then, the agent starts with the configured driver, so that manifests are read all the
+same, and retries until there is an answer. If that is another driver, the process ends: a running agent cannot switch
+drivers, and the next process reads it before it starts.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ ASK_SECONDS_MAX: Final = 3.0
 
 
 class Driver(Frozen):
-    """The cgroup driver an agent starts with; ``assumed``: the runtime could not be asked about it yet."""
+    """The cgroup driver an agent starts with; ``assumed``: the runtime has not reported it yet."""
 
     name: str
     assumed: bool = False
 
 
 async def ask_driver(runtime: Runtime, configured: str) -> Driver:
-    """The runtime's driver; the ``configured`` one where it does not report any, or, assumed, does not answer in
+    """Return the runtime's driver; the ``configured`` one if it does not report any, or, assumed, does not answer in
     time."""
     reported = await _answer(runtime)
     if reported is None:
         log.warning("Cgroup driver: %s, as configured: the container runtime does not answer", configured)
         return Driver(configured, assumed=True)
     if reported not in ("", configured):
-        log.info("Cgroup driver: %s, as the container runtime has it; cgroupDriver says %s", reported, configured)
+        log.info("Cgroup driver: %s, as the container runtime reports; cgroupDriver is %s", reported, configured)
     return Driver(reported or configured)
 
 
 async def confirm_driver(runtime: Runtime, assumed: str) -> None:
-    """Ask until the runtime answers. Raises StartFailed where it has another driver than was ``assumed``."""
+    """Retry until the runtime answers. Raises StartFailed if it has another driver than was ``assumed``."""
     reported = None
     while reported is None:
         reported = await _answer(runtime)
@@ -62,11 +62,11 @@ async def confirm_driver(runtime: Runtime, assumed: str) -> None:
 
 
 async def _answer(runtime: Runtime) -> str | None:
-    """The driver that the runtime reports, "" where it reports none; None where it does not answer in time."""
+    """Return the driver that the runtime reports, "" if it reports none; None if it does not answer in time."""
     with trio.move_on_after(ASK_SECONDS_MAX):
         async for _ in Every(ASK_PERIOD_SECONDS):
             try:
                 return await runtime.cgroup_driver()
             except RuntimeCallError as error:
-                log.debug("Container runtime does not say its cgroup driver yet: %s", error)
+                log.debug("The container runtime does not report its cgroup driver yet: %s", error)
     return None

@@ -1,7 +1,7 @@
-"""A node's part in a cluster, joined: the composition root for everything that talks to an API server.
+"""A node's part in a cluster: the composition root for everything that talks to an API server.
 
-One readable function wires the parts, as ``app/node.py`` does for the pods. It is given ports, real or not. Each
-purpose has connections of its own: nothing delays the lease.
+One readable function wires the parts, as ``app/node.py`` does for the pods. It receives ports, real or not. Each
+purpose has connections of its own, so nothing delays the lease.
 
     informer (pods) ─► source "api" ─► the node's mux          informer (own node) ─► publisher
     statuses · informer · workers ─► status writer ─► PATCH    static pods ─► mirrors ─► POST
@@ -52,17 +52,17 @@ log = logging.getLogger(__name__)
 
 
 async def _not_stated() -> str:
-    """The version of a server that does not state it. Raises ApiFailure."""
+    """Raise an error for a server that does not report its version. Raises ApiFailure."""
     await trio.lowlevel.checkpoint()
-    raise ApiFailure("the server states no version")
+    raise ApiFailure("the server reports no version")
 
 
 @dataclass(frozen=True, slots=True)
 class ApiClients:
-    """An API server, asked for each purpose over connections of its own. ``objects`` is for watches of single objects,
-    ``volumes`` for what their volumes need once: tokens, certificates and claims. ``reset`` reconnects those of the
-    heartbeats: the lease's and the node's. ``server_version`` returns
-    the server's version, as ``v1.37.2``, and raises ApiError. ``figures``: metrics of the requests over all of them."""
+    """Clients of an API server, each with connections of its own. ``objects``: for watches of single objects;
+    ``volumes``: for single requests of volumes: tokens, certificates and claims. ``reset``: reconnects those of the
+    heartbeats: the lease's and the node's. ``server_version``: returns the server's version, like ``v1.37.2``, and
+    raises ApiError. ``figures``: metrics of the requests over all of them."""
 
     lease: Api
     node: Api
@@ -80,7 +80,7 @@ class ApiClients:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What a node is to its cluster. ``report`` returns everything the node's status is made of."""
+    """The node's settings as a member of its cluster. ``report``: returns all data of the node's status."""
 
     identity: Identity
     report: Callable[[], Awaitable[NodeReport]]
@@ -91,7 +91,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """The joined parts. ``up``: the node has come up, which its status reports at once."""
+    """The parts of a member. ``up``: the node has come up, which its status reports at once."""
 
     pods: Informer[k8s.Pod]
     own: Informer[k8s.Node]
@@ -107,7 +107,7 @@ class Member:
 
 
 def join_cluster(node: Node, clients: ApiClients, membership: Membership, clock: Clock) -> Member:
-    """Join the parts. Nothing runs yet."""
+    """Build the parts. Nothing runs yet."""
     name = membership.identity.name
     chance, bounds = node.chance, node.bounds
     outage = Outage("API server")
@@ -150,7 +150,7 @@ def join_cluster(node: Node, clients: ApiClients, membership: Membership, clock:
     source = ApiSource(pods, node.slots[API_SOURCE], clock)
 
     def pods_changed(keys: Collection[tuple[str, str]]) -> None:
-        if own.has_synced:  # else the node's labels are not known, by which pods are rejected for good
+        if own.has_synced:  # otherwise the node's labels are not known, by which pods are rejected for good
             source.changed(keys)
         if pods.is_set_back:
             mirrors.forget_answers()
@@ -160,11 +160,11 @@ def join_cluster(node: Node, clients: ApiClients, membership: Membership, clock:
         noted.changed(keys)
 
     def own_changed(keys: Collection[tuple[str, str]]) -> None:
-        # A list from before it was registered does not have it, and one of a server that was set back may have it
-        # unchanged, but not what was answered since.
+        # A list from before it was registered does not have it, and one of a restored server may have it unchanged, but
+        # not the answers since.
         if ("", name) in keys or (own.is_set_back and ("", name) in own.objects):
             publisher.seen(own.objects.get(("", name)), is_set_back=own.is_set_back)
-        source.changed(())  # what waited for this node's labels
+        source.changed(())  # pods that waited for this node's labels
         node.volumes.node_changed()
         csi_node.node_changed()
         mirrors.enqueue_all()
@@ -201,18 +201,16 @@ def _publish_at_once(node: Node, publisher: NodePublisher) -> None:
 
 
 class _Noted:
-    """Notes the API server's state of each pod, for the metrics about it. Owns no state."""
+    """Records the API server's state of each pod, for the metrics about it. Owns no state."""
 
     def __init__(self, pods: Informer[k8s.Pod], node: Node, figures: ApiFigures) -> None:
         self._pods = pods
         self._node = node
         self._figures = figures
-        self._barriers = FaultBarriers(
-            log, "%s: a bug in taking note of what the API server has of it; its figures lack it"
-        )
+        self._barriers = FaultBarriers(log, "%s: a bug in recording its state at the API server; its figures lack it")
 
     def changed(self, keys: Collection[tuple[str, str]]) -> None:
-        """These pods have changed. Never blocks."""
+        """Record the changed pods. Never blocks."""
         for key in keys:
             with self._barriers.of(f"Pod {key[0]}/{key[1]}"):
                 self._note(key)
@@ -227,7 +225,7 @@ class _Noted:
 
 
 async def run_member(member: Member, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-    """Be a member until cancelled. Started at once: the API server may be unavailable for long; nothing waits for
+    """Run the parts until cancelled. Started at once: the API server may be unavailable for long; nothing waits for
     it."""
     async with trio.open_nursery() as nursery:
         for run in (
@@ -235,7 +233,7 @@ async def run_member(member: Member, *, task_status: trio.TaskStatus[None] = tri
             member.publisher.run,
             member.second_look.run,
             member.own.run,
-            member.objects.run,  # before there are pods that ask
+            member.objects.run,  # before there are pods that request objects
             member.pods.run,
             member.writer.run,
             member.mirrors.run,

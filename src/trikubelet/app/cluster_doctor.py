@@ -1,7 +1,7 @@
 """The doctor's checks of the cluster: the kubeconfig, its certificate, the API server, this node's permissions there.
 
 Permissions are checked as ``kubectl auth can-i`` does: by a SelfSubjectAccessReview for each of ``core.doctor.RIGHTS``,
-which every user may create. Loaded only where there is a cluster, for it brings an HTTP client.
+which every user may create. Loaded only for a member of a cluster, because it imports an HTTP client.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from trikubelet.ports import Api
 
 AT_ONCE_MAX = 2
-"""Reviews under way together: as many as there are connections."""
+"""Concurrent reviews: as many as there are connections."""
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -46,8 +46,8 @@ class _Review(msgspec.Struct, frozen=True):
 
 
 async def examine_cluster(settings: Settings, threads: ThreadPool) -> Sequence[Finding]:
-    """The findings. Creates nothing but reviews, which are not stored; ``threads`` read the files. Raises StartFailed
-    when the files change meanwhile."""
+    """Return the findings. Creates nothing but reviews, which are not stored; ``threads`` read the files. Raises
+    StartFailed if the files change meanwhile."""
     clock = SystemClock()
     try:
         found = await threads.run(partial(find_access, settings, clock))
@@ -72,7 +72,7 @@ def _certificate(settings: Settings, access: ClusterAccess, clock: SystemClock) 
     path, held = shown
     rotates = settings.configuration.rotate_certificates
     renewal = Renewal.ASKED_FOR if rotates else Renewal.BY_HAND
-    what = f"{path}, shown instead of {given}," if path else given
+    what = f"{path}, presented instead of {given}," if path else given
     yield from judge_certificate(what, held, clock.now_ns(), renewal)
 
 
@@ -109,8 +109,8 @@ def _problem(server: str, wrong: BaseException) -> Finding:
             RIGHTS_CHECK, f"{server} does not know this node's user: {wrong}", "renew its certificate or token"
         )
     if isinstance(wrong, NothingToShow):
-        return error(RIGHTS_CHECK, f"it cannot be asked: {wrong}", "see to what its kubeconfig names")
-    return error(RIGHTS_CHECK, f"{server}: {wrong}", "is it up, and is the way there open? curl -k its /healthz")
+        return error(RIGHTS_CHECK, f"cannot send requests to it: {wrong}", "check the files that its kubeconfig names")
+    return error(RIGHTS_CHECK, f"{server}: {wrong}", "check that it runs and can be reached: curl -k its /healthz")
 
 
 async def _allowed(api: Api, right: Right, node: str) -> bool:

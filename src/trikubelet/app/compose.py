@@ -1,4 +1,4 @@
-"""The agent as a whole: which parts there are for these settings, and which nursery each lives in.
+"""The agent as a whole: the parts for given settings, and the nursery of each part.
 
     services     (shielded; ended by us, after the work)   an in-process runtime · CRI channel · health · the APIs
     └─ sources   (ended by the caller's cancellation)      manifests
@@ -89,13 +89,13 @@ log = logging.getLogger(__name__)
 
 MANIFEST_THREADS_MAX: Final = 4
 SHUTDOWN_THREADS_MAX: Final = 3
-"""Reading the record, writing it, writing the machine's settings: none is begun twice while it hangs, so each always
-has a thread."""
+"""Reading the record, writing it, writing the machine's settings: none runs twice while it hangs, so each always has a
+thread."""
 
 
 class Agent(Frozen):
-    """The joined agent, for those who only read. ``checks`` are its health checks by name; ``version`` returns the
-    version that it reports now."""
+    """The running agent, for readers only. ``checks``: its health checks by name; ``version``: returns the version that
+    it reports now."""
 
     node: Node
     sources: Sources
@@ -111,11 +111,11 @@ class Agent(Frozen):
 
 
 def find_access(settings: Settings) -> Found | None:
-    """How the node authenticates to its cluster; None where it has none. Logs a warning where it must bootstrap again.
-    Changes nothing. Raises StartFailed for kubeconfigs that cannot be used."""
+    """Return the node's access to its cluster; None without a cluster. Logs a warning if it must bootstrap again.
+    Changes nothing. Raises StartFailed for unusable kubeconfigs."""
     if settings.standalone:
         return None
-    from trikubelet.app import access  # noqa: PLC0415 - an agent of its own needs no HTTP client
+    from trikubelet.app import access  # noqa: PLC0415 - a standalone agent needs no HTTP client
 
     found = access.find_access(settings, SystemClock())
     if found.outlived:
@@ -132,11 +132,12 @@ async def run(
     make_runtime: Callable[[Channel], Runtime] = CriRuntime,
     task_status: trio.TaskStatus[Agent] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Be the agent until cancelled. Started: pods are taken from every source. ``log_problem``: the log's error, if
-    any; ``found``: what ``find_access`` returned; ``reading``: what the node is to be, by default this machine;
+    """Run the agent until cancelled. Started: pods are accepted from every source. ``log_problem``: the log's error, if
+    any; ``found``: the result of ``find_access``; ``reading``: the node's facts, by default this machine's;
     ``make_runtime``: wraps a channel to the runtime.
 
-    Raises StartFailed for what an operator must fix, and whatever breaks a part: nothing is restarted in here.
+    Raises StartFailed for problems that an operator must fix, and the error that breaks a part: nothing is restarted in
+    here.
     """
     choice = settings.runtime
     log.info("Container runtime: %s", choice.reason)
@@ -185,7 +186,7 @@ async def run(
         socket = str(settings.run_dir / SOCKET_NAME)
         streams = Streams(agent.view, agent.runtime, settings.configuration.streaming_connection_idle_timeout)
         if settings.kubectl_port:  # before the local API, which returns its kubeconfig
-            from trikubelet.app.kubectl_api import start_kubectl_api  # noqa: PLC0415 - only who serves it needs TLS
+            from trikubelet.app.kubectl_api import start_kubectl_api  # noqa: PLC0415 - only this API needs TLS here
 
             await start_kubectl_api(services, settings, agent, streams, clock)
         await services.start(
@@ -197,14 +198,14 @@ async def run(
         async with open_work(services.broken, last) as (beside, work):
             if driver.assumed:
                 beside.start_soon(confirm_driver, seen, driver.name)
-            # The sources first: errors in manifests are to be reported while the runtime is still waited for.
+            # The sources first, so that errors in manifests are reported while the agent waits for the runtime.
             for source in agent.sources.all:
                 await beside.start(source.run)
             await work.start(run_node, agent.node)
             if choice.endpoint != FAKE:
                 work.start_soon(run_pressure, agent.node, agent.stats)
             work.start_soon(agent.node.shared_cgroup.run)
-            if agent.node.shutdown.groups and reading is None:  # the machine's shutdown is no simulated node's
+            if agent.node.shutdown.groups and reading is None:  # a simulated node has no machine to shut down
                 work.start_soon(_run_shutdown, agent.node, settings.root_dir)
             task_status.started(agent)
 
@@ -215,7 +216,7 @@ def _pod_resources(settings: Settings, node: Node) -> PodResourcesServer:
 
 
 async def _run_shutdown(node: Node, root_dir: Path) -> None:
-    from trikubelet.host.logind import Logind  # noqa: PLC0415 - only who delays shutdowns needs D-Bus
+    from trikubelet.host.logind import Logind  # noqa: PLC0415 - only delays of shutdowns need D-Bus
     from trikubelet.host.shutdown_records import DiskShutdownRecords  # noqa: PLC0415
 
     threads = ThreadPool("files of a shutdown", SHUTDOWN_THREADS_MAX)
@@ -240,7 +241,7 @@ def _join(
     inside: bool,
 ) -> Agent:
     # For jitter only: it decides when, never what.
-    chance = random.Random()  # noqa: S311 - no secret hangs on it
+    chance = random.Random()  # noqa: S311 - no secret depends on it
     addresses = NodeAddresses(network, address_rules_of(settings))
     facts = replace(facts_of(settings, reading, subordinate_ids), cgroup_driver=driver, host_ips=addresses.get())
     ports, facts = machine_ports(
@@ -336,16 +337,16 @@ def _membership(
     spans: Spans | None,
     server_version: ServerVersion,
 ) -> MemberTask | None:
-    """The node's membership of a cluster, if it is configured."""
+    """Return the node's membership of a cluster, if it is configured."""
     if found is None:
         return None
-    from trikubelet.app.member import MemberTask  # noqa: PLC0415 - an agent of its own needs no HTTP client
+    from trikubelet.app.member import MemberTask  # noqa: PLC0415 - a standalone agent needs no HTTP client
 
     return MemberTask(settings, node, reading, report, found, clock, spans, server_version)
 
 
 async def _start_tracing(services: Services, settings: Settings) -> Spans | None:
-    """Traces, where they are configured. Raises StartFailed."""
+    """Return the traces, if they are configured. Raises StartFailed."""
     if settings.configuration.tracing is None:
         return None
     from trikubelet.app.tracing import open_tracing  # noqa: PLC0415 - an extra, and nothing without it
@@ -356,7 +357,7 @@ async def _start_tracing(services: Services, settings: Settings) -> Spans | None
 
 
 async def _start_part_cgroups(services: Services, settings: Settings) -> None:
-    """Keep processes in the cgroups of the node's parts, where any are named."""
+    """Keep processes in the cgroups of the node's parts, if any are configured."""
     parts = named_parts(settings)
     if parts.keys() & {AGENT_PART, MISC_PART}:
         threads = ThreadPool("cgroups of the node's parts", 1)
@@ -364,15 +365,15 @@ async def _start_part_cgroups(services: Services, settings: Settings) -> None:
 
 
 async def _start_api(services: Services, settings: Settings, agent: Agent, clock: Clock, spans: Spans | None) -> None:
-    """The node's own API, where one is served. Raises StartFailed."""
+    """Serve the node's own API, if configured. Raises StartFailed."""
     if settings.api_port or settings.configuration.read_only_port:
-        from trikubelet.app.node_api import start_node_api  # noqa: PLC0415 - only who serves it needs TLS
+        from trikubelet.app.node_api import start_node_api  # noqa: PLC0415 - only this API needs TLS
 
         await start_node_api(services, settings, agent, clock, spans)
 
 
 async def _start_health(services: Services, settings: Settings, agent: Agent) -> None:
-    """The health endpoint, unless its port is 0, as upstream has it."""
+    """Serve the health endpoint, unless its port is 0, like upstream."""
     port = settings.configuration.healthz_port
     if port > 0:
         address = settings.configuration.healthz_bind_address

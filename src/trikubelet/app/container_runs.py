@@ -1,4 +1,4 @@
-"""Which run of a container a reader means: the one whose log is asked for, or the one a command is to be run in."""
+"""Finds the run of a container that a reader means: for its log, or for a command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ContainerRuns:
-    """Looks runs up by the names of pods and containers. Owns the threads that their logs are read in."""
+    """Finds runs by the names of pods and containers. Owns the threads that their logs are read in."""
 
     def __init__(self, node: Node, pods: ShownPods, pod_logs: str) -> None:
         """``pod_logs``: the directory of the pods' log directories."""
@@ -33,7 +33,7 @@ class ContainerRuns:
         self._threads = ThreadShares("logs that are read")
 
     async def log(self, namespace: str, name: str, container: str, *, previous: bool) -> LogPlace:
-        """The log of a container's newest run, or of the one before. Raises NotShown or NoSuchPod."""
+        """Return the log of a container's newest run, or of the one before. Raises NotShown or NoSuchPod."""
         pod = self._pods.named(namespace, name)
         names = _containers(pod)
         if container not in names:
@@ -52,7 +52,7 @@ class ContainerRuns:
         raise NotShown(f'container "{container}" of pod "{name}" has not started{f": {why}" if why else ""}')
 
     def running_container(self, namespace: str, name: str, container: str, uid: str = "") -> RunningContainer:
-        """The current run of a container. Raises NotShown or NoSuchPod."""
+        """Return the current run of a container. Raises NotShown or NoSuchPod."""
         pod = self._pods.named(namespace, name)
         run = observed(self._node, pod).latest(container)
         if uid not in ("", pod.metadata.uid) or run is None or run.state is not ContainerState.RUNNING:
@@ -61,7 +61,7 @@ class ContainerRuns:
         return RunningContainer(run.id, container in terminals)
 
     def running_sandbox(self, namespace: str, name: str, uid: str = "") -> str:
-        """The id of a pod's sandbox that is ready. Raises NotShown or NoSuchPod."""
+        """Return the id of a pod's ready sandbox. Raises NotShown or NoSuchPod."""
         pod = self._pods.named(namespace, name)
         sandbox = observed(self._node, pod).ready_sandbox
         if uid not in ("", pod.metadata.uid) or sandbox is None:
@@ -73,16 +73,15 @@ class ContainerRuns:
         return os.path.join(self._pod_logs, log_directory_name(meta.namespace, meta.name, meta.uid))
 
     async def _log_on_disk(self, pod: k8s.Pod, container: str, *, previous: bool) -> str | None:
-        """The log of a run that the runtime does not have any more. Raises NotShown where the disk cannot be read."""
+        """Return the log of a run that the runtime does not have any more. Raises NotShown if the disk cannot be
+        read."""
         directory = self._log_directory(pod)
         try:
             attempts = await disk_in_time(
                 DISK_SECONDS_MAX, partial(self._node.files.log_attempts, directory, container)
             )
         except OSError as error:
-            raise NotShown(
-                f"what there is in the log directory {directory} cannot be seen: {error.strerror}"
-            ) from error
+            raise NotShown(f"cannot list the log directory {directory}: {error.strerror}") from error
         wanted = attempts[1:] if previous else attempts
         return os.path.join(directory, log_path(container, wanted[0])) if wanted else None
 
@@ -103,7 +102,7 @@ def _statuses(pod: k8s.Pod) -> Iterable[k8s.ContainerStatus]:
 
 
 def _waits_for(pod: k8s.Pod, container: str) -> str:
-    """The reason why a container waits; empty when it does not."""
+    """Return why a container waits; empty if it does not."""
     states = (status.state for status in _statuses(pod) if status.name == container)
     return next((state.waiting.reason for state in states if state is not None and state.waiting is not None), "")
 
@@ -113,8 +112,8 @@ def _is_waiting(pod: k8s.Pod, container: str) -> bool:
 
 
 def _run(history: Sequence[ContainerStatus], waiting: bool, *, previous: bool) -> ContainerStatus | None:
-    """The newest run or the previous one. A container that waits for its restart has its last run as both: its state
-    and its last state both refer to it."""
+    """Return the newest run or the previous one. For a container that waits for its restart its last run is both: its
+    state and its last state both refer to it."""
     runs = [one for one in history if one.state in (ContainerState.RUNNING, ContainerState.EXITED)]
     if previous and not (waiting and runs and runs[0].state is ContainerState.EXITED):
         runs = runs[1:]

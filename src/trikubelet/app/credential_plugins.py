@@ -1,7 +1,8 @@
-"""The credential plugins that ``--image-credential-provider-config`` names: a file, or a directory of them.
+"""The credential plugins in the configuration of ``--image-credential-provider-config``: a file, or a directory of
+them.
 
-Read once, at start, and the agent does not start with an invalid configuration: pods whose image can only be pulled
-with a plugin would wait in vain.
+They are read once, at start, and the agent does not start with an invalid configuration: pods whose image can only be
+pulled with a plugin would wait for ever.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SUFFIXES: Final = (".json", ".yaml", ".yml")
 
 
 def find_plugins(config: Path | None, directory: Path | None) -> tuple[tuple[CredentialPlugin, ...], list[Fault]]:
-    """The plugins, and all faults in their configuration. Raises nothing."""
+    """Return the plugins, and all faults in their configuration. Raises nothing."""
     if config is None or directory is None:
         given, needed = (CONFIG, DIRECTORY) if directory is None else (DIRECTORY, CONFIG)
         both = config is not None or directory is not None
@@ -47,12 +48,12 @@ def find_plugins(config: Path | None, directory: Path | None) -> tuple[tuple[Cre
     if not faults:
         programs = [directory / plugin.name for plugin in plugins]
         missing = [str(program) for program in programs if not os.access(program, os.X_OK) or program.is_dir()]
-        faults += [Fault(DIRECTORY, None, "", f"{program} is no program that can be run") for program in missing]
+        faults += [Fault(DIRECTORY, None, "", f"{program} is not an executable program") for program in missing]
     return plugins, faults
 
 
 def _files(config: Path) -> list[Path]:
-    """The files of a configuration, in the order of their names. Raises OSError."""
+    """Return the files of a configuration, in the order of their names. Raises OSError."""
     if not config.is_dir():
         return [config]
     return sorted(path for path in config.iterdir() if path.suffix in _SUFFIXES and path.is_file())

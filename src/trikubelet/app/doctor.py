@@ -1,9 +1,9 @@
-"""The doctor's checks of everything that can be wrong with this node, run concurrently.
+"""The doctor's checks of this node, run concurrently.
 
     settings ─► checks, each with a deadline of its own ─► findings, in the order of the checks
 
-Run by the command ``doctor``, and by the agent when it starts, which only warns and waits for nothing. Nothing is
-changed. A check that fails is a finding, and does not end the others.
+They are run by the command ``doctor``, and by the agent when it starts, which only logs warnings and waits for nothing.
+Nothing is changed. A check that fails is a finding, and does not end the others.
 """
 
 from __future__ import annotations
@@ -86,12 +86,16 @@ async def examine(settings: Settings, *, running: bool) -> Sequence[Finding]:
     found: list[Sequence[Finding]] = [()] * len(checks)
 
     async def look(number: int, name: str, check: Check) -> None:
-        found[number] = [warning(name, f"not found out within {CHECK_SECONDS_MAX:g} s", "does something hang there?")]
+        found[number] = [
+            warning(
+                name, f"the check did not end within {CHECK_SECONDS_MAX:g} s", "check for a disk or service that hangs"
+            )
+        ]
         with trio.move_on_after(CHECK_SECONDS_MAX):
             try:
                 found[number] = await check()
             except (OSError, StartFailed, ValueError) as error:
-                found[number] = [warning(name, f"cannot be found out: {error}", "see the message")]
+                found[number] = [warning(name, f"the check failed: {error}", "see the error")]
 
     async with trio.open_nursery() as nursery:
         for number, (name, check) in enumerate(checks):
@@ -101,11 +105,11 @@ async def examine(settings: Settings, *, running: bool) -> Sequence[Finding]:
 
 async def warn(settings: Settings) -> None:
     """Run the checks, and log the problems. For an agent that starts: nothing waits for it or depends on it, not even
-    when a check has a bug."""
+    if a check has a bug."""
     try:
         findings = await examine(settings, running=True)
     except Exception:
-        log.exception("The doctor could not look at this node")
+        log.exception("The doctor could not check this node")
         return
     for finding in findings:
         if finding.severity is not doctor.Severity.GOOD:
@@ -143,7 +147,7 @@ async def _info_and_network(runtime: CriRuntime) -> tuple[RuntimeInfo, NetworkSe
 async def _unknown_pods(threads: ThreadPool, settings: Settings) -> Sequence[Finding]:
     try:
         listed = await asked(settings.runtime.endpoint, listed_pods)
-    except (OSError, RuntimeCallError):  # which the runtime's check reports
+    except (OSError, RuntimeCallError):  # the runtime's check reports it
         return ()
 
     def look() -> Iterator[Finding]:
@@ -167,10 +171,10 @@ async def _cgroups(threads: ThreadPool, settings: Settings) -> Sequence[Finding]
 
 
 async def _driver(settings: Settings) -> str:
-    """The cgroup driver that an agent would have: the runtime's before the configured one."""
+    """Return the cgroup driver that an agent would use: the runtime's before the configured one."""
     reported = ""
     if settings.runtime.endpoint not in INSIDE:
-        with suppress(OSError, RuntimeCallError):  # which the runtime's check reports
+        with suppress(OSError, RuntimeCallError):  # the runtime's check reports it
             reported = await asked(settings.runtime.endpoint, CriRuntime.cgroup_driver)
     return reported or settings.configuration.cgroup_driver
 
@@ -189,7 +193,7 @@ def _processes() -> Iterator[Finding]:
 
 
 def _memory(settings: Settings) -> Iterator[Finding]:
-    """What an agent does that may not mount."""
+    """Yield the findings about volumes in memory for an agent that may not mount."""
     try:
         tmpfs = UserTmpfs(settings.root_dir.resolve(), os.environ).tmpfs()
     except NoTmpfs as error:
@@ -216,7 +220,7 @@ def _clock(settings: Settings) -> Iterator[Finding]:
 
 
 def _places(settings: Settings) -> Sequence[Path]:
-    """The directories that the node fills, each path once."""
+    """Return the directories that the node fills, each path once."""
     return list(dict.fromkeys((settings.root_dir, settings.pod_logs_dir)))
 
 
@@ -238,7 +242,7 @@ def _ports(settings: Settings) -> Iterator[Finding]:
 
 
 def _certificates(settings: Settings) -> Iterator[Finding]:
-    """Every certificate the configuration names, and those of the agent's own that are in use."""
+    """Yield a finding for every certificate in the configuration, and for those of the agent's own that are in use."""
     rules = settings.configuration
     asked_for = (("kubelet-client", rules.rotate_certificates), ("kubelet-server", rules.server_tls_bootstrap))
     wanted = [
@@ -256,7 +260,7 @@ def _certificates(settings: Settings) -> Iterator[Finding]:
             held = read_certificate(read_plain(path, FILE_BYTES_MAX))
         except FileNotFoundError:
             if path in given:
-                yield warning("certificates", f"{path} is not there", "put it there, or take it out of the file")
+                yield warning("certificates", f"{path} does not exist", "put it there, or remove it from the file")
         except (OSError, ValueError) as error:
             yield warning("certificates", f"{path} cannot be read: {error}", "put a certificate in PEM there")
         else:

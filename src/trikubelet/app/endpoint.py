@@ -1,16 +1,16 @@
 """The choice of the container runtime: the configured one, else the recorded one, else one that answers, else the
 embedded one.
 
-    --container-runtime-endpoint=unix:///…   that one, waited for if it is not there yet
+    --container-runtime-endpoint=unix:///…   that one; the agent waits for it
     --container-runtime-endpoint=embedded:   the runtime inside the agent
     --container-runtime-endpoint=fake:       the simulated runtime inside the agent, which runs nothing
     none configured                          upstream's default socket; with --standalone, the runtime that the root
                                              directory has recorded, else the first well-known socket that answers,
                                              else the embedded runtime
 
-A recorded runtime is waited for, too: at boot, containerd may start after the agent. The choice is logged with its
-reason and with the sockets that were passed over, because a node that silently runs something else than its operator
-thinks is worse than one that does not start.
+The agent waits for a recorded runtime, too: at boot, containerd may start after the agent. The choice is logged with
+its reason and with the rejected sockets, because a node that silently uses another runtime than its operator thinks is
+worse than one that does not start.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WELL_KNOWN: Final = (DEFAULT, "unix:///run/crio/crio.sock", "unix:///run/cri-doc
 
 
 class RuntimeRecord(Frozen):
-    """The runtime that a root directory has recorded. ``has_pods``: pods of it are there."""
+    """The runtime that a root directory has recorded. ``has_pods``: the directory has pods of it."""
 
     endpoint: str
     root_dir: Path
@@ -43,7 +43,7 @@ class RuntimeRecord(Frozen):
 
 
 class EndpointChoice(Frozen):
-    """An endpoint and why it was chosen, as one sentence. ``passed_over``: the sockets that exist and were not taken,
+    """An endpoint and why it was chosen, as one sentence. ``passed_over``: the existing sockets that were not chosen,
     each with its reason."""
 
     endpoint: str
@@ -57,15 +57,15 @@ class EndpointChoice(Frozen):
 
     @property
     def reason(self) -> str:
-        """The choice for the log, with the sockets that were passed over."""
+        """Return the choice for the log, with the rejected sockets."""
         return f"{self.why} (passed over: {'; '.join(self.passed_over)})" if self.passed_over else self.why
 
 
 def choose_endpoint(
     named: str, *, standalone: bool, records: Sequence[RuntimeRecord] = (), root: Path = Path("/")
 ) -> EndpointChoice:
-    """The runtime to use. ``named``: the configured endpoint, or empty; ``records``: those of the root directories that
-    the agent may have, the preferred one first; ``root``: where sockets are looked for."""
+    """Return the runtime to use. ``named``: the configured endpoint, or empty; ``records``: those of the root
+    directories that the agent may have, the preferred one first; ``root``: the directory to look for sockets in."""
     if named:
         bare = named.rstrip("/")
         return EndpointChoice(bare if bare in INSIDE else named, f"{named}, as configured")
@@ -90,13 +90,13 @@ def choose_endpoint(
 
 
 def why_silent(endpoint: str, root: Path = Path("/")) -> OSError | None:
-    """Why no connection to the runtime can be made at this moment. None if one can, or if the runtime is inside the
-    agent. Raises ValueError for an endpoint that is none."""
+    """Return why no connection to the runtime is possible now; None if one is, or if the runtime is inside the agent.
+    Raises ValueError for an invalid endpoint."""
     if endpoint in INSIDE:
         return None
     try:
         connected(root / socket_path(endpoint).removeprefix("/")).close()
-    except BlockingIOError:  # its queue is full: it is busy, and there
+    except BlockingIOError:  # its queue is full, so it runs and is busy
         return None
     except OSError as error:
         return error

@@ -27,17 +27,17 @@ AGENT_EXAMPLES: Final = (
         "--kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml",
     ),
 )
-"""Pairs of what a command does and the command."""
+"""Pairs of a description and a command."""
 
 
 def agent_help() -> str:
-    """The help of the agent's flags, with examples."""
+    """Return the help of the agent's flags, with examples."""
     examples = "\n\n".join(f"  # {what}\n  {command}" for what, command in AGENT_EXAMPLES)
     return f"{build_parser().format_help()}\nexamples:\n{examples}"
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The flags, in the groups of the help."""
+    """Return a parser with the flags, in the groups of the help."""
     parser = argparse.ArgumentParser(
         prog="trikubelet",
         usage="trikubelet FLAGS",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def flag_values(settings: Settings) -> dict[str, str]:
-    """Each flag that has an effect, by its name without dashes."""
+    """Return each flag that has an effect, by its name without dashes."""
     configuration = written(settings.configuration)
     own = {
         "root-dir": str(settings.root_dir),
@@ -35,7 +35,7 @@ def flag_values(settings: Settings) -> dict[str, str]:
 
 
 def _at(configuration: Any, field: str) -> Any:
-    """The value of a field; None where it has none."""
+    """Return the value of a field; None if it has none."""
     for name in field.split("."):
         configuration = configuration.get(name) if isinstance(configuration, dict) else None
     return configuration

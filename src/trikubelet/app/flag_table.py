@@ -1,8 +1,8 @@
-"""Every flag the agent takes: its name, its form, the field its value sets, and its help.
+"""Every flag of the agent: its name, its form, the field its value sets, and its help.
 
-The names are upstream's. A flag with a ``field`` sets that field of the configuration and beats every file; a file is
-the better place for most of them, and ``--help`` lists them last. A flag without ``effect`` is taken, because units
-and kubeadm pass it, and named in the warning at start.
+The names are upstream's. A flag with a ``field`` sets that field of the configuration and overrides every file; a file
+is the better place for most of them, and ``--help`` lists them last. A flag without ``effect`` is accepted, because
+units and kubeadm pass it, and named in the warning at start.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 
 class Form(Enum):
-    """How a flag's value is written. The value is the placeholder in the help."""
+    """The form of a flag's value. The enum's value is the placeholder in the help."""
 
     TEXT = "TEXT"
     PATH = "PATH"
@@ -47,7 +47,7 @@ class Group(Enum):
 
 @dataclass(frozen=True, slots=True)  # no struct: the single file shows help without anything compiled
 class Flag:
-    """One flag. ``field`` is the field of KubeletConfiguration it sets, empty for what only flags can set."""
+    """One flag. ``field``: the field of KubeletConfiguration that it sets, empty for a setting that only a flag has."""
 
     name: str
     form: Form
@@ -57,7 +57,7 @@ class Flag:
 
     @property
     def effect(self) -> bool:
-        """Whether it is more than accepted. For those with a field, the field decides."""
+        """True if it is more than accepted. For a flag with a field, the field decides."""
         return self.group is not Group.IGNORED
 
 
@@ -104,7 +104,7 @@ def _own() -> list[Flag]:
             "runtime-cgroups",
             t,
             g.RUNTIME,
-            "cgroup of the container runtime, as /system.slice/containerd.service; /stats/summary shows what it uses",
+            "cgroup of the container runtime, such as /system.slice/containerd.service; /stats/summary shows its usage",
         ),
         Flag(
             "runtime-request-timeout",
@@ -141,7 +141,7 @@ def _own() -> list[Flag]:
             "share-runtime",
             b,
             g.RUNTIME,
-            "start beside another node agent on the same runtime; an upstream kubelet would end this agent's pods",
+            "start next to another node agent on the same runtime; an upstream kubelet would end this agent's pods",
         ),
         Flag("kubeconfig", p, g.API, "kubeconfig of the API server; without it the agent runs standalone"),
         Flag(

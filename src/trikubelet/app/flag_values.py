@@ -1,8 +1,8 @@
-"""The text behind a flag, as the value the configuration holds in that place.
+"""Parses the text of a flag into the value for the configuration.
 
-One reader per form. Each takes the flag's texts in the order they were given, because lists and maps grow when their
-flag is repeated, as in Go's flag libraries, and of scalars the last one counts. All raise ValueError with a sentence
-for the operator. Durations and amounts stay text; the configuration knows how to read them.
+There is one reader per form. Each takes the flag's texts in the order they were given, because lists and maps grow when
+their flag is repeated, as in Go's flag libraries, and of scalars the last one counts. All raise ValueError with a
+sentence for the operator. Durations and amounts stay text, which the configuration parses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INT: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-
 
 
 def read(form: Form, texts: Sequence[str]) -> Any:
-    """The value of a flag of this form that was given with these texts. Raises ValueError."""
+    """Return the value of a flag of this form with these texts. Raises ValueError."""
     assert texts
     return _READERS[form](texts)
 

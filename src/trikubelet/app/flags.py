@@ -1,11 +1,11 @@
-"""The agent's flags: read and checked for their form, not for their meaning.
+"""Parses the agent's flags and checks their form, not their meaning.
 
     argv ─► arguments (--name=value, --name value, --bool, -v N) ─► texts by flag ─► values ─► AgentFlags
 
-Go's rules, which units and scripts rely on: ``--register-node=false`` but never ``--register-node false``, a value may
-begin with a dash, underscores are dashes, a repeated list grows. argparse knows other rules and stops at the first
-fault, so it writes the help (``app.flag_help``) and does not parse. What the values mean, and whether they are
-allowed, is for ``app.settings`` and ``core.configuration``.
+The rules are Go's, which units and scripts rely on: ``--register-node=false`` but never ``--register-node false``, a
+value may begin with a dash, underscores are dashes, a repeated list grows. argparse has other rules and stops at the
+first fault, so it only formats the help (``app.flag_help``). ``app.settings`` and ``core.configuration`` check the
+values.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 class AgentFlags(Frozen):
-    """What was given on the command line. Empty texts count as not given. ``settings`` are the fields of the
-    configuration that flags set; ``without_effect`` the flags that are only accepted, with their dashes; ``faults`` the
-    errors in the others, for ``app.settings`` to report together with the faults of files."""
+    """The flags on the command line. Empty texts count as not given. ``settings``: the fields of the configuration that
+    flags set; ``without_effect``: the flags that are only accepted, with their dashes; ``faults``: the errors in the
+    others, which ``app.settings`` reports together with the faults of files."""
 
     config: str = ""
     config_dir: str = ""
@@ -66,7 +66,8 @@ class AgentFlags(Frozen):
 
 
 def parse_agent_flags(argv: Sequence[str]) -> AgentFlags:
-    """The flags of an agent's command line, without the program's name. Raises nothing: see ``AgentFlags.faults``."""
+    """Return the flags of an agent's command line, without the program's name. Raises nothing: see
+    ``AgentFlags.faults``."""
     faults: list[Fault] = []
     texts = _texts(argv, faults)
     values: dict[str, object] = {}
@@ -85,8 +86,8 @@ def parse_agent_flags(argv: Sequence[str]) -> AgentFlags:
 
 
 def said_by_flags_alone(flags: AgentFlags) -> dict[str, str]:
-    """The flags that set no field of the configuration and were given another value than their default, with their
-    dashes, and that value as it could be written again."""
+    """Return the flags that set no field of the configuration and have another value than their default, with their
+    dashes, and that value in the form of the command line."""
     default = AgentFlags()
     found = {}
     for one in fields(AgentFlags):
@@ -97,8 +98,8 @@ def said_by_flags_alone(flags: AgentFlags) -> dict[str, str]:
 
 
 def written_again(argv: Sequence[str]) -> list[str]:
-    """The flags as they can be typed again from any directory: ``--name=value`` each, paths absolute, and ``<masked>``
-    in place of the secrets: the values of headers, and what may be a password or a token in a URL."""
+    """Return the flags in a form that works from any directory: ``--name=value`` each, paths absolute, and ``<masked>``
+    in place of secrets: the values of headers, and parts of a URL that may be a password or a token."""
     return [
         f"--{name}" if (text, FLAGS[name].form) == ("true", Form.BOOL) else f"--{name}={text}"
         for name, texts in _texts(argv, []).items()
@@ -128,7 +129,7 @@ def _written(value: object) -> str:
 
 
 def _texts(argv: Sequence[str], faults: list[Fault]) -> dict[str, list[str]]:
-    """Each flag's texts, in the order they were given."""
+    """Return each flag's texts, in the order they were given."""
     texts: dict[str, list[str]] = {}
     arguments = iter(argv)
     for argument in arguments:
@@ -156,7 +157,7 @@ def _texts(argv: Sequence[str], faults: list[Fault]) -> dict[str, list[str]]:
 
 
 def _name_of(argument: str) -> str:
-    """An argument's flag, with its value if there is one: ``name=value``."""
+    """Return an argument's flag, with its value if there is one: ``name=value``."""
     for short, name in SHORT.items():
         rest = argument.removeprefix(short)
         if rest != argument and (not rest or rest[0] == "=" or rest.isdigit()):

@@ -1,7 +1,7 @@
-"""The line for a person who has started an agent at a terminal: it is ready, and this is what to type next.
+"""The line for a person who has started an agent at a terminal: it is ready, and the next command to type.
 
-The log of a start says what happens, not that it is over. So the line comes when every pod has begun, and not much
-later than a few seconds: a pod may wait for its image for long. Only a node without a cluster has it, and only where
+The log of a start reports its steps, not its end. So the line is printed when every pod has begun, and not much later
+than a few seconds, because a pod may wait for its image for long. Only a node without a cluster prints it, and only if
 standard error is a terminal.
 """
 
@@ -34,7 +34,7 @@ LOOK_SECONDS: Final = 0.25
 
 
 async def greet(node: Node, settings: Settings) -> None:
-    """Print the line, where it has a reader. Never fails: the agent is none the worse without it."""
+    """Print the line, if standard error is a terminal. Never fails: the agent works without it."""
     if not settings.standalone or settings.configuration.logging.format != "text" or not sys.stderr.isatty():
         return
     with Barrier(lambda error: log.debug("The line that the agent is ready cannot be printed", exc_info=error)):
@@ -47,29 +47,29 @@ async def greet(node: Node, settings: Settings) -> None:
 
 
 def _place(settings: Settings) -> str:
-    """Where the pods are from, as it is called from here; a URL may have a password in it."""
+    """Return the source of the pods, as a path from here; a URL may have a password in it."""
     if not settings.manifest_path:
         return "the manifest URL"
     return min(os.path.relpath(settings.manifest_path), settings.manifest_path, key=len)
 
 
 def _waiting(node: Node) -> int:
-    """How many pods have not begun to run."""
+    """Return the number of pods that have not begun to run."""
     statuses = (node.statuses.get(pod.metadata.uid) for pod in node.desired)
     return sum(status is None or status.phase in ("", PENDING) for status in statuses)
 
 
 def ready_line(pods: int, waiting: int, place: str, command: str) -> str:
-    """The line. ``waiting``: how many of the pods have not begun; ``place``: where they are from; ``command``: what
-    to type next."""
+    """Return the line. ``waiting``: how many of the pods have not begun; ``place``: their source; ``command``: the next
+    command to type."""
     found = f"{pods} pod{'' if pods == 1 else 's'} from {place}" if pods else f"no pods yet, put manifests into {place}"
     late = f", {waiting} not begun yet" if waiting else ""
     return f"ready: {found}{late}; in another terminal: {command}"
 
 
 def client_command(argv0: str, settings: Settings, environment: Mapping[str, str]) -> str:
-    """The command that shows the agent's pods: by the program as it was called, with the flag without which it would
-    look for another agent."""
+    """Return the command that shows the agent's pods: with the program as it was called, and the flag without which it
+    would look for another agent."""
     name = os.path.basename(argv0)
     if name == "__main__.py":  # python -m trikubelet
         words = [sys.executable, "-m", "trikubelet"]

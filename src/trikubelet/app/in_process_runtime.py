@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 UNMOUNT_SECONDS_MAX: Final = 5.0
-"""Together with the shutdown of the in-process runtime, less than ``Bounds.farewell_seconds_max``."""
+"""Seconds; together with the shutdown of the in-process runtime, less than ``Bounds.farewell_seconds_max``."""
 
 
 async def start_in_process(services: Services, settings: Settings, stopping: trio.Event) -> str:
-    """Start the in-process runtime; its endpoint. ``stopping`` is set when the agent ends its pods because it stops.
-    Each is loaded here, for an agent on containerd needs none. Raises StartFailed, in groups too, when there can be
-    no socket at its path, or it cannot write where it keeps its files."""
+    """Start the in-process runtime and return its endpoint. ``stopping`` is set when the agent ends its pods because it
+    stops. Both runtimes are imported here, because an agent on containerd needs none. Raises StartFailed, in groups
+    too, if its socket cannot be made, or its directory cannot be written."""
     run_it: Callable[..., Awaitable[None]]
     if settings.runtime.endpoint == FAKE:
         from trikubelet.fake.runtime import Plan, run_fake  # noqa: PLC0415
@@ -70,7 +70,7 @@ async def start_in_process(services: Services, settings: Settings, stopping: tri
 
 
 def _first(errors: BaseException) -> str:
-    """What the first of them says, with the file where one is meant."""
+    """Return the text of the first of them, with the file if it names one."""
     while isinstance(errors, BaseExceptionGroup):
         errors = errors.exceptions[0]
     assert isinstance(errors, OSError)
@@ -84,7 +84,7 @@ async def _free_memory(root_dir: Path) -> None:
         try:
             await threads.run(lambda: UserTmpfs(root_dir.resolve(), os.environ).clear())
         except OSError as error:
-            log.warning("What pods had in memory stays there: %s", error)
+            log.warning("Cannot free the memory of pods' volumes: %s", error)
         return
     found = mounts.mounted_below(str(root_dir / "pods"))
     # First make all private: a mount in a directory of the node must not be unmounted with a pod that mounts that.

@@ -1,11 +1,11 @@
-"""The API for kubectl on a node without a cluster, joined: its certificate, its token, its port on the loopback.
+"""Builds the API for kubectl on a node without a cluster: its certificate, its token, its port on the loopback.
 
     ROOT/kubectl/kubelet.crt, kubelet.key ─► ServingTls ─► TlsListener(127.0.0.1:PORT) ─► KubectlApi
     ROOT/kubectl/token ──────────────────────────────────────────────────────────────────────┘
     certificate, token, port ─► a kubeconfig, which the agent returns on its local socket
 
 Certificate and token are made at the first start and stay, so that a kubeconfig outlives the agent. For another token,
-remove the file and restart the agent. Loaded only where it is asked for: it brings certificates and TLS.
+remove the file and restart the agent. Loaded only where configured, because it imports certificates and TLS.
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ async def start_kubectl_api(
         tls.load()
     except OSError as error:
         raise StartFailed(
-            f"no certificate or token for kubectl can be kept in {directory}: {error.strerror}"
+            f"cannot store a certificate or token for kubectl in {directory}: {error.strerror}"
         ) from error
     except TlsUnusable as error:
-        raise StartFailed(f"kubectl cannot be answered over TLS: {error}; remove the files") from error
+        raise StartFailed(f"cannot serve kubectl over TLS: {error} (remove the files)") from error
     port = settings.kubectl_port
     try:
         ports = await trio.open_tcp_listeners(port, host=KUBECTL_ADDRESS)
     except OSError as error:
-        why = f"{error.strerror or error} (choose another --kubectl-port, or end who listens there)"
-        raise StartFailed(f"cannot answer kubectl on {KUBECTL_ADDRESS} port {port}: {why}") from error
+        why = f"{error.strerror or error} (choose another --kubectl-port, or end the process that listens there)"
+        raise StartFailed(f"cannot serve kubectl on {KUBECTL_ADDRESS} port {port}: {why}") from error
     known = resources(agent.view, agent.notes)
     how = partial(how_to_change, settings.manifest_path or settings.manifest_url, agent.sources)
     api = KubectlApi(known, agent.view, streams, clock, token, agent.version(), how)
@@ -82,12 +82,16 @@ async def start_kubectl_api(
     await services.start("API for kubectl", serve)
     server = Server(f"https://{KUBECTL_ADDRESS}:{port}", ca=pem)
     agent.notes.kubectl_may_ask(write_kubeconfig(server, Token(token)))
-    log.info("kubectl may ask on %s port %d, with what `trikubelet kubeconfig` prints", KUBECTL_ADDRESS, port)
+    log.info(
+        "kubectl can connect to %s port %d with the kubeconfig that `trikubelet kubeconfig` prints",
+        KUBECTL_ADDRESS,
+        port,
+    )
 
 
 def _kept(directory: Path, clock: Clock) -> tuple[Path, Path, bytes, str]:
-    """Where certificate and key are, the certificate itself, and the token; made where there are none. Raises OSError,
-    and StartFailed for a token that no header could carry."""
+    """Return the paths of certificate and key, the certificate itself, and the token; new ones are made if they do not
+    exist. Raises OSError, and StartFailed for a token that cannot be a header."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     certificate, key = keep_self_signed(directory, node_subject("kubectl", ["localhost"], [KUBECTL_ADDRESS]), clock)
     path = directory / "token"
@@ -96,7 +100,7 @@ def _kept(directory: Path, clock: Clock) -> tuple[Path, Path, bytes, str]:
     except FileNotFoundError:
         token = ""
     except UnicodeDecodeError as error:
-        raise StartFailed(f"the token for kubectl in {path} is no ASCII text; remove the file") from error
+        raise StartFailed(f"the token for kubectl in {path} is not ASCII (remove the file)") from error
     if not token:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         write_privately(path, token.encode())
@@ -104,15 +108,15 @@ def _kept(directory: Path, clock: Clock) -> tuple[Path, Path, bytes, str]:
 
 
 def how_to_change(place: str, sources: Sources, resource: str, namespace: str, name: str) -> str:
-    """The answer to a write: where the pod of that name comes from, or in what directory, file or URL (``place``) all
-    of them are; for the node, which ``kubectl cordon`` writes, that it has no effect."""
+    """Return the answer to a write: the source of the pod of that name, or the directory, file or URL (``place``) of
+    all of them; for the node, which ``kubectl cordon`` writes, that it has no effect."""
     if resource == "nodes":
         return (
-            "this API can only be read: without a cluster there is no API server whose pods could be refused; "
-            f"what runs is what the manifests in {place} say, so take away what is to go"
+            "this API is read-only: without a cluster there is no API server whose pods could be rejected; "
+            f"the manifests in {place} define the pods, so remove manifests there"
         )
     for source, state in sources.files().items():
         named = any((pod.metadata.namespace, pod.metadata.name) == (namespace, name) for pod in state.pods)
         if named and resource == "pods":
-            return f'this API can only be read: pod "{name}" is what {source} says, so change or remove that'
-    return f"this API can only be read: what runs here is what the manifests in {place} say, so write one there"
+            return f'this API is read-only: {source} defines pod "{name}", so change or remove that'
+    return f"this API is read-only: the manifests in {place} define the pods, so write one there"

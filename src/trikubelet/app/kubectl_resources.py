@@ -1,6 +1,6 @@
-"""What kubectl can list on a node without a cluster, with the columns ``trikubelet get`` has.
+"""The resources that kubectl can list on a node without a cluster, with the columns of ``trikubelet get``.
 
-Pods and events are the node's view's, the node is the agent's; namespaces are made of what is in them.
+Pods and events come from the node's view, the node from the agent; namespaces are derived from the objects in them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from trikubelet.server.node_view import NodeView
 
 NODE_SECONDS: Final = 5.0
-"""How old a watch's state of the node may be: reading it costs a call to the runtime now and then."""
+"""Age in seconds of a watch's state of the node: reading it costs a call to the runtime now and then."""
 ALWAYS_THERE: Final = "default"
 
 
@@ -35,7 +35,7 @@ def _lives_again(was: k8s.Pod, now: k8s.Pod) -> bool:
 
 
 def resources(view: NodeView, agent: AgentView) -> Sequence[Resource]:
-    """All resources."""
+    """Return all resources."""
 
     async def pods() -> Sequence[Thing]:
         return pod_row.in_order(view.pods())

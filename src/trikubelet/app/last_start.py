@@ -1,10 +1,10 @@
-"""How the agent of a root directory was last started: recorded in that directory at each start.
+"""Records the command line of each start of the agent in its root directory.
 
     argv, systemd's unit ─► LastStart ─► last-start.json ─► "start it again with: …", `trikubelet doctor`
 
 A command that finds no agent repeats the line that started the last one. A general hint could name only an agent with
 the default flags, which is another agent, on another root directory and possibly on another runtime. The record has no
-secrets in it (``app.flags.written_again``). Clients read it, so this module loads nothing that only an agent needs.
+secrets in it (``app.flags.written_again``). Clients read it, so this module imports nothing that only an agent needs.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 RECORD_BYTES_MAX: Final = 16 * 1024
 """A longer command line is not recorded."""
 NO_FLAG: Final = "--v=0"
-"""Stands for no flags at all, without which a command at a terminal prints its help: this one changes nothing."""
+"""Stands for no flags at all, without which a command at a terminal prints its help; it has no effect."""
 _CGROUPS: Final = Path("/proc/self/cgroup")
 _CGROUP_BYTES_MAX: Final = 8 * 1024
 
 
 class LastStart(msgspec.Struct, frozen=True):
     """A start of an agent. ``program``: the words that call it; ``flags``: the agent's, without secrets; ``unit``: the
-    words that name the unit that started it to ``systemctl``, empty where none did."""
+    arguments of ``systemctl`` for the unit that started it, empty without one."""
 
     program: tuple[str, ...]
     flags: tuple[str, ...]
@@ -44,30 +44,30 @@ class LastStart(msgspec.Struct, frozen=True):
 
     @property
     def command(self) -> str:
-        """The line that starts such an agent again."""
+        """Return the line that starts such an agent again."""
         if self.unit:
             return shlex.join(("systemctl", *self.unit[:-1], "start", self.unit[-1]))
         return shlex.join((*self.program, *self.flags))
 
     @property
     def advice(self) -> str:
-        """What to do for such an agent to run again."""
+        """Return advice for starting such an agent again."""
         secrets = f", with the secrets in place of {MASK}" if MASK in self.command else ""
         return f"start it again with: `{self.command}`{secrets}"
 
     @property
     def known_flags(self) -> list[str]:
-        """The flags whose values are known: those without a masked secret."""
+        """Return the flags whose values are known: those without a masked secret."""
         return [flag for flag in self.flags if MASK not in flag]
 
 
 def this_start(argv0: str, flags: Sequence[str], environment: Mapping[str, str]) -> LastStart:
-    """The start of this process, by the name it was called by and its flags, already without secrets."""
+    """Return the start of this process, by the name it was called by and its flags, already without secrets."""
     return LastStart(_program(argv0), tuple(flags) or (NO_FLAG,), _unit(environment))
 
 
 def record_start(root_dir: Path, start: LastStart) -> None:
-    """Record it. A start does not fail because it cannot be recorded: then an older record goes, which would name
+    """Record it. A start does not fail because it cannot be recorded: then an older record is removed, which would name
     another command line."""
     record = root_dir / START_RECORD
     content = msgspec.json.encode(start)
@@ -83,8 +83,8 @@ def record_start(root_dir: Path, start: LastStart) -> None:
 
 
 def last_start(root_dir: Path) -> LastStart | None:
-    """The start recorded there. None where there is none, it is damaged, or a third user wrote it, whose command nobody
-    should be told to run."""
+    """Return the start recorded there. None if there is none, it is damaged, or another user wrote it, whose command
+    must not be recommended."""
     try:
         with open_plain(str(root_dir / START_RECORD)) as record:
             if os.fstat(record.fileno()).st_uid not in (0, os.geteuid()):
@@ -96,7 +96,7 @@ def last_start(root_dir: Path) -> LastStart | None:
 
 
 def _program(argv0: str) -> tuple[str, ...]:
-    """The shortest words that call this program from any directory."""
+    """Return the shortest words that call this program from any directory."""
     path = os.path.abspath(argv0)
     name = os.path.basename(path)
     if name == "__main__.py":  # python -m trikubelet
@@ -106,8 +106,8 @@ def _program(argv0: str) -> tuple[str, ...]:
 
 
 def _unit(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The unit whose main process this is. Everything started below a service is in its cgroup, cron's jobs too, but
-    only the main process of one like ours is given a socket to notify systemd."""
+    """Return the unit whose main process this is. Everything started below a service is in its cgroup, cron's jobs too,
+    but only the main process of one like ours has a socket to notify systemd."""
     if not environment.get("NOTIFY_SOCKET"):
         return ()
     try:

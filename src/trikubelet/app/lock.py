@@ -1,4 +1,4 @@
-"""One agent per root directory: two would fight over the same pods and each believe the other's containers lost.
+"""One agent per root directory: two would manage the same pods and each treat the other's containers as lost.
 
 ``RootLock`` is held from start to end; the kernel releases it when the process dies, however it dies. In addition there
 is upstream's ``--lock-file``, by which agents hand a node over: the next one waits for the file's lock, and with
@@ -32,7 +32,7 @@ ROOT_MODE: Final = 0o750
 _WAIT_SECONDS: Final = 1.0
 _LOCK_BYTES_MAX: Final = 64
 _SHARES: Final = "shares its runtime\n"
-"""The line in the lock's file of an agent that starts beside others on purpose."""
+"""The line in the lock's file of an agent that starts next to others on purpose."""
 
 
 class RootInUse(StartFailed):
@@ -56,7 +56,7 @@ class RootLock:
         self._file = -1
 
     def __enter__(self) -> RootLock:
-        """Take the lock; the directory is made if need be. Raises RootInUse and StartFailed."""
+        """Take the lock; the directory is created if needed. Raises RootInUse and StartFailed."""
         try:
             self._root_dir.mkdir(mode=ROOT_MODE, parents=True, exist_ok=True)
             self._file = take_lock(self._root_dir / LOCK_NAME, self._note)
@@ -85,7 +85,7 @@ class LockFile:
         self._file = -1
 
     async def acquire(self) -> None:
-        """Wait until the lock is ours. Raises StartFailed when the file cannot be opened."""
+        """Wait until the lock is ours. Raises StartFailed if the file cannot be opened."""
         logged = False
         async for _ in Every(_WAIT_SECONDS):
             try:
@@ -100,7 +100,7 @@ class LockFile:
                 return
 
     async def contended(self) -> None:
-        """Wait until another process opens the file, or removes it. Raises StartFailed when it cannot be watched."""
+        """Wait until another process opens the file, or removes it. Raises StartFailed if it cannot be watched."""
         with INotify() as watch:
             try:
                 watch.add_watch(str(self._path), flags.OPEN | flags.DELETE_SELF)
@@ -109,19 +109,19 @@ class LockFile:
             await trio.lowlevel.wait_readable(watch.fileno())
 
     def release(self) -> None:
-        """Release it. Nothing to do when it is not held."""
+        """Release it, if it is held."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
 
 def take_lock(path: Path, note: str = "") -> int:
-    """Lock a file, made if need be, and write our process id and a note into it; the open file. Raises BlockingIOError,
-    whose ``strerror`` is the holder's process id, when it is held, and OSError; for a link or anything else but a plain
-    file, too, which another user may have put there to have the target overwritten."""
+    """Lock a file, created if needed, write our process id and a note into it, and return the open file. Raises
+    BlockingIOError, whose ``strerror`` is the holder's process id, if it is held, and OSError; also for a link or
+    anything else but a regular file, which another user may have put there to have its target overwritten."""
     try:
         file = open_plain_to_lock(str(path), 0o600)
-    except BlockingIOError as leased:  # which says nothing of its lock
+    except BlockingIOError as leased:  # the error does not tell whether it is locked
         raise OSError(errno.EBUSY, "another process has a lease on it", str(path)) from leased
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -137,14 +137,14 @@ def take_lock(path: Path, note: str = "") -> int:
 
 
 def shares_runtime(lock: Path) -> bool:
-    """True if the holder of a root directory's lock shares its runtime. False where that cannot be read."""
+    """Return true if the holder of a root directory's lock shares its runtime, and false if that cannot be read."""
     with suppress(OSError), open_plain(str(lock), follows_links=False) as file:
         return file.read(_LOCK_BYTES_MAX).decode(errors="replace").partition("\n")[2] == _SHARES
     return False
 
 
 def _holder(file: int) -> str:
-    """The process id in a lock's file, as text, or nothing. Closes the file."""
+    """Return the process id in a lock's file, as text, or nothing. Closes the file."""
     try:
         return os.pread(file, _LOCK_BYTES_MAX, 0).decode(errors="replace").partition("\n")[0].strip()
     except OSError:

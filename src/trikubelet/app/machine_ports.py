@@ -1,6 +1,6 @@
-"""The world as a node sees it on this machine: its disk, its cgroups, its network, and the runtime it was given.
+"""The ports of a node on this machine: its disk, its cgroups, its network, and its runtime.
 
-The simulation has other ports (``testing``); which parts act by them is in ``app/node.py``.
+The simulation has other ports (``testing``); ``app/node.py`` connects them to the parts.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ VOLUME_THREADS_MAX: Final = 16
 IMAGE_THREADS_MAX: Final = 4
 LOG_SIZE_THREADS_MAX: Final = 2
 REMOVAL_THREADS_MAX: Final = 8
-"""For pods' directories, and as many for logs: twice the pods whose files are removed concurrently, for a slow removal
-frees its place and keeps its thread."""
+"""For pods' directories, and as many for logs: twice the pods whose files are removed concurrently, because a slow
+removal frees its place and keeps its thread."""
 PLUGIN_THREADS_MAX: Final = 3
 """Looking for plugins, recording devices, and one for a disk that hangs."""
 POD_FILE_THREADS_MAX: Final = 8
@@ -75,8 +75,8 @@ def machine_ports(
     inside: bool,
     in_cluster: bool,
 ) -> tuple[Ports, NodeFacts]:
-    """The ports, and the facts with what is known of cgroups now. ``inside``: the runtime is in this process. Raises
-    StartFailed where a directory that files are kept in cannot be made."""
+    """Return the ports, and the facts with the known state of cgroups. ``inside``: the runtime is in this process.
+    Raises StartFailed if a directory for files cannot be created."""
     facts, cgroups = _cgroups(facts, settings, inside=inside)
     threads = ThreadPool("images", IMAGE_THREADS_MAX)
     files, records = _files(settings, threads)
@@ -105,7 +105,7 @@ def machine_ports(
 
 
 def _files(settings: Settings, images: ThreadPool) -> tuple[DiskPodFiles, DiskPullRecords]:
-    """Pods' files and logs, and the records of images, whose threads are given. Raises StartFailed."""
+    """Return pods' files and logs, and the records of images, with the given threads. Raises StartFailed."""
     try:
         files = DiskPodFiles(
             settings.root_dir,
@@ -116,7 +116,7 @@ def _files(settings: Settings, images: ThreadPool) -> tuple[DiskPodFiles, DiskPu
         )
         return files, DiskPullRecords(settings.root_dir, images)
     except OSError as error:
-        why = "it is no directory" if isinstance(error, FileExistsError) else error.strerror
+        why = "it is not a directory" if isinstance(error, FileExistsError) else error.strerror
         raise StartFailed(
             f"{error.filename or settings.root_dir}: {why}; the agent keeps files there: remove what is in the way, "
             "or choose another --root-dir or podLogsDir"
@@ -187,7 +187,8 @@ def _devices(
 
 
 def _cgroups(facts: NodeFacts, settings: Settings, *, inside: bool) -> tuple[NodeFacts, PodCgroups]:
-    """The pods' cgroups, and the facts that go with them. Containers of an in-process runtime stay in the agent's."""
+    """Return the pods' cgroups, and the facts that go with them. Containers of an in-process runtime stay in the
+    agent's."""
     hierarchies = read_hierarchies()
     if hierarchies.version == 1 and (idle := without_effect_in_version_1(settings.configuration)):
         log.warning(

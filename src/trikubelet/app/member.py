@@ -1,4 +1,4 @@
-"""A member of a cluster, from its files to its tasks: what ``compose`` starts where an API server is configured.
+"""A member of a cluster, from its files to its tasks: ``compose`` starts it if an API server is configured.
 
     find_access ─► (bootstrap) ─► credentials ─► one client per purpose ─► join_cluster ─► run_member
                                        ▲                                         │
@@ -48,20 +48,20 @@ if TYPE_CHECKING:
     from trikubelet.ports import Api, Clock
 
 SERVER: Final = "kubelet-server"
-"""The serving certificate's files are named after it, as upstream's."""
+"""The serving certificate's files have this name, like upstream's."""
 STATUS_CONNECTIONS_MAX: Final = 16
 HEARTBEAT_CONNECTIONS_MAX: Final = 2
 OBJECT_CONNECTIONS_MAX: Final = 1024
 """Each ConfigMap and Secret that pods refer to is a watch with a connection of its own."""
 OBJECT_FILES_SHARE: Final = 4
-"""At most one in this many of the files that the process may have open, so that a node whose pods name more than that
+"""Share of the process's open files that watches may take, as a divisor, so that a node whose pods name more objects
 still renews its lease."""
 VOLUME_CONNECTIONS_MAX: Final = tokens.REQUESTS_MAX + pod_certificates.REQUESTS_MAX + claims.REQUESTS_MAX
-"""One-time requests: they are not to wait for watches, which never end."""
+"""Single requests, which must not wait for watches, which never end."""
 CERTIFICATE_THREADS_MAX: Final = 3
 """One for each certificate, one for the kubeconfig: none of them waits for the disk access of another."""
 REVIEW_CONNECTIONS_MAX: Final = 8
-"""However many callers with unknown tokens there are: this limits the load of this node's on the API server."""
+"""Limits the load of this node on the API server, however many clients with unknown tokens there are."""
 
 
 class MemberTask:
@@ -96,7 +96,7 @@ class MemberTask:
         self._dial = partial(connect, clock=clock, unauthorized_log=UnauthorizedLog())
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Be a member until cancelled. Started at once: nothing on this node waits for its cluster."""
+        """Run the membership until cancelled. Started at once: nothing on this node waits for its cluster."""
         task_status.started()
         if self._found.is_first:
             first, chance = self._found.access, self._node.chance
@@ -128,7 +128,8 @@ class MemberTask:
             self._member.publisher.wake()
 
     def publishing(self) -> PublishFigures | None:
-        """How far this node's pod statuses and events are published; None until it has joined the cluster."""
+        """Return the progress of publishing this node's pod statuses and events; None until it has joined the
+        cluster."""
         return (
             None
             if self._member is None
@@ -136,19 +137,19 @@ class MemberTask:
         )
 
     def asked(self) -> ApiFigures | None:
-        """Metrics of the requests to the API server; None until it can be asked."""
+        """Return metrics of the requests to the API server; None until there is a client."""
         return None if self._clients is None else self._clients.figures
 
     def rotations(self) -> Sequence[RotationFigures]:
-        """The state of the certificates that this node rotates."""
+        """Return the state of the certificates that this node rotates."""
         return [rotation.figures for rotation in self._rotations]
 
     def reviews(self) -> Api | None:
-        """The API server, for reviews of callers of this node's API; None until it can be asked."""
+        """Return the API server, for reviews of clients of this node's API; None until there is a client."""
         return None if self._clients is None else self._clients.reviews
 
     async def _report_to_cluster(self) -> NodeReport:
-        """The node's report, whose first one waits for the API server's version."""
+        """Return the node's report. The first one waits for the API server's version."""
         await self._server_version.first()
         return await self._report()
 
@@ -188,12 +189,13 @@ class MemberTask:
 
 
 def server_certificate(settings: Settings, clock: Clock) -> CertificateFiles:
-    """The files of the serving certificate of this node's API, where its cluster signs one."""
+    """Return the files of the serving certificate of this node's API, if its cluster signs one."""
     return CertificateFiles(settings.cert_dir, SERVER, clock)
 
 
 def open_api_clients(credentials: Credentials, spans: Spans | None = None) -> ApiClients:
-    """A client for each purpose. What is sent again every few seconds anyway is not retried by the client."""
+    """Return a client for each purpose. Requests that are repeated every few seconds anyway are not retried by the
+    client."""
     figures = ApiFigures()
     client = partial(ApiClient, credentials, user_agent(), figures=figures, spans=spans)
     lease = client(connections_max=HEARTBEAT_CONNECTIONS_MAX, tries_max=1)

@@ -1,8 +1,8 @@
-"""Find the other node agents on this machine that use a container runtime: agents of ours and kubelets.
+"""Finds the other node agents on this machine that use a container runtime: agents of ours and kubelets.
 
-An upstream kubelet takes for an orphan what none of its own sources wants. So the agent looks here before it starts,
-and ``reset`` and ``run`` before they touch a runtime. A runtime is identified by its socket, which has two names where
-/var/run is a link to /run, and is another one in another mount namespace.
+An upstream kubelet treats every pod that none of its own sources desires as an orphan. So the agent searches here
+before it starts, and ``reset`` and ``run`` before they touch a runtime. A runtime is identified by its socket, which
+has two names if /var/run is a link to /run, and is a different one in another mount namespace.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 class _Kubelet(Frozen):
     """A program with a kubelet inside; k0s has none, it starts a kubelet with flags. ``runtime``: the endpoint it uses
-    unless it is given another; ``configuration``: its configuration file, likewise; ``field``: what the endpoint is
-    called there."""
+    by default; ``configuration``: its default configuration file; ``field``: the name of the endpoint there."""
 
     runtime: str
     configuration: str = ""
@@ -51,8 +50,8 @@ _DROP_INS_MAX: Final = 100
 
 
 def agents_on(endpoint: str, *, with_sharing: bool = True) -> list[int]:
-    """The other agents' processes. Each holds the lock of its root directory, which records its runtime; the process
-    may be called kubelet, too. ``with_sharing``: also those that share their runtime. A process that cannot be read is
+    """Return the other agents' processes. Each holds the lock of its root directory, which records its runtime; the
+    process may be called kubelet, too. ``with_sharing``: also those that share their runtime. An unreadable process is
     left out, because it may have ended. Raises OSError without /proc."""
     found = []
     for process, lock in sorted(holders_of(LOCK_NAME).items()):
@@ -65,8 +64,8 @@ def agents_on(endpoint: str, *, with_sharing: bool = True) -> list[int]:
 
 
 def kubelets_on(endpoint: str) -> list[int]:
-    """The processes of kubelets on that runtime, those inside k3s and MicroK8s included. This process and its parents
-    are not among them: the agent may be called kubelet itself. Raises OSError without /proc."""
+    """Return the processes of kubelets on that runtime, those inside k3s and MicroK8s included. This process and its
+    parents are not among them: the agent may be called kubelet itself. Raises OSError without /proc."""
     ours = {os.getpid(), *parents_of(os.getpid()), *holders_of(LOCK_NAME)}
     return sorted(
         process
@@ -86,7 +85,7 @@ def _may_use(process: int, kubelet: _Kubelet, endpoint: str) -> bool:
 
 
 def _endpoint_of(process: int, words: Sequence[str], kubelet: _Kubelet) -> str:
-    """The runtime endpoint that a kubelet's command line or configuration names; empty where neither does."""
+    """Return the runtime endpoint in a kubelet's command line or configuration; empty if there is none."""
     if given := _value(words, "--container-runtime-endpoint"):
         return given
     named, docker = "", kubelet is _K3S and "--docker" in words
@@ -100,8 +99,8 @@ def _endpoint_of(process: int, words: Sequence[str], kubelet: _Kubelet) -> str:
 
 
 def _configuration(process: int, words: Sequence[str], kubelet: _Kubelet) -> Iterator[Mapping[str, object]]:
-    """The content of the configuration files that a kubelet reads, in YAML or JSON; k3s has a directory of them, too.
-    Those that cannot be read are left out."""
+    """Yield the content of the configuration files that a kubelet reads, in YAML or JSON; k3s has a directory of them,
+    too. Unreadable ones are left out."""
     path = _value(words, "--config") or kubelet.configuration
     if not path.startswith("/"):
         return
@@ -117,7 +116,7 @@ def _configuration(process: int, words: Sequence[str], kubelet: _Kubelet) -> Ite
 
 
 def _value(words: Sequence[str], flag: str) -> str:
-    """The last value of a flag, written as one word or two; empty where it is not given."""
+    """Return the last value of a flag, written as one word or two; empty if it is not given."""
     found = ""
     for place, word in enumerate(words):
         if word.startswith(f"{flag}="):
@@ -128,7 +127,8 @@ def _value(words: Sequence[str], flag: str) -> str:
 
 
 def _socket(endpoint: str, process: int | None = None) -> tuple[int, int] | str:
-    """Which file a process has at that place, or, where that cannot be read, the place; by default this process."""
+    """Return the file at that place in a process's file system, or, if that cannot be read, the place; by default in
+    this process."""
     try:
         path = os.path.realpath(socket_path(endpoint))
     except ValueError:  # within that agent, or nothing is recorded yet

@@ -1,9 +1,8 @@
-"""A node's parts, joined: the composition root for everything that runs pods.
+"""A node's parts: the composition root for everything that runs pods.
 
-One readable function wires the parts: those that are shared (``shared_parts.py``), and on them the pods' syncs, the
-upkeep and the intake (``build_….py``). It is given ports and facts, real or not: the agent gives it a container runtime
-and a disk, the simulation a world in memory. ``run_node`` is the work nursery of the picture in
-``docs/architecture.md``.
+One readable function wires the parts: the shared ones (``shared_parts.py``), and on them the pods' syncs, the upkeep
+and the intake (``build_….py``). It receives ports and facts, real or not: the agent gives it a container runtime and a
+disk, the simulation a world in memory. ``run_node`` is the work nursery of the picture in ``docs/architecture.md``.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ if TYPE_CHECKING:
 
 
 class Ports(Frozen):
-    """The world as a node sees it. ``ids_of_users`` returns the ids that users of the node may take for their own
+    """The world outside of a node. ``ids_of_users``: returns the ids that users of the node may use for their own
     containers (``host.subordinate_ids``). ``plugins``: None on a node that uses none."""
 
     runtime: Runtime
@@ -111,7 +110,7 @@ class Ports(Frozen):
 
 class Rules(Frozen):
     """The configuration about pods. ``node_hosts``: the node's own hosts file, for host-network pods; ``logs``: when
-    their logs are rotated, None for never; ``shutdown``: in which order pods end before the machine does;
+    their logs are rotated, None for never; ``shutdown``: the order in which pods end before the machine does;
     ``ends_unknown_pods``: end orphans that the root directory does not know, too; ``unknown_pods_means``: how an
     operator has them ended."""
 
@@ -128,8 +127,8 @@ class Rules(Frozen):
 
 
 class Node(Frozen):
-    """The joined parts. ``slots`` is where each source puts its snapshots; ``up``: the runtime was asked and listed
-    once; the rest is for those who only read."""
+    """The parts of a node. ``slots``: receives the snapshots of each source; ``up``: the runtime was queried and listed
+    once; the rest is for readers only."""
 
     slots: dict[str, Slot[Snapshot]]
     files: PodFiles
@@ -182,9 +181,8 @@ def build_node(
     described: k8s.Node | None = None,
     host_ips: HostIps | None = None,
 ) -> Node:
-    """Join the parts of a node. Nothing runs yet. ``spans``: where traces go, if anywhere; ``described``: the node's
-    object as long as no cluster has one; ``host_ips``: None where the node's addresses are always those of the
-    facts."""
+    """Build the parts of a node. Nothing runs yet. ``spans``: receives traces, or None; ``described``: the node's
+    object while no cluster has one; ``host_ips``: None if the node's addresses are always those of the facts."""
     bounds = rules.bounds
     parts = share_parts(ports, facts, rules, sources, chance, spans, described, host_ips)
     known = KnownUids(all_known=rules.ends_unknown_pods)
@@ -253,17 +251,17 @@ def build_node(
 
 
 async def run_pressure(node: Node, usage: NodeUsage) -> None:
-    """What keeps the node from running out of memory and disk, until cancelled: eviction, and the collection of unused
-    images. Apart from ``run_node``, for containers that are only simulated use nothing."""
+    """Run eviction and the collection of unused images until cancelled: they keep memory and disk from running out.
+    Separate from ``run_node``, because simulated containers use nothing."""
     async with trio.open_nursery() as nursery:
         await nursery.start(node.image_garbage.run, usage)
         await nursery.start(node.eviction.run, usage)
 
 
 async def run_node(node: Node, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-    """The work nursery: everything that runs pods, until cancelled. Cancelling it stops no container.
+    """Run everything that runs pods, until cancelled: the work nursery. Cancelling it stops no container.
 
-    Started: pods are taken, and the runtime was asked and listed once, if it answers soon.
+    Started: pods are accepted, and the runtime was queried and listed once, if it answers soon.
     """
     node.user_ids.log_problems()
     async with trio.open_nursery() as nursery:

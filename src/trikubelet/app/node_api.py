@@ -1,12 +1,12 @@
-"""The node's API, joined: certificates, ports, authentication and authorization, and routes.
+"""Builds the node's API: certificates, ports, authentication and authorization, and routes.
 
     tlsCertFile, tlsPrivateKeyFile ─┐
     serverTLSBootstrap ─────────────┼─► ServingTls ─► TlsListener(port) ──► Gate ──┐
     neither: made by ourselves ─────┘                                              ├─► NodeApi
-                                        TcpListener(readOnlyPort), if asked for ───┘
+                                        TcpListener(readOnlyPort), if set ────────┘
 
-Loaded only where something is served: it brings certificates and TLS. The agent does not start without its ports, for a
-node whose API is answered by another process is worse than none.
+Loaded only where something is served, because it imports certificates and TLS. The agent does not start without its
+ports, because a node whose API is answered by another process is worse than none.
 """
 
 from __future__ import annotations
@@ -53,14 +53,13 @@ LIMITS: Final = HttpLimits(
 )
 """Headers and idle time are upstream's. A followed log holds a connection, and so does a stream; of bodies only a
 number is read."""
-_ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - what the configuration means by it, see _listen
+_ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - the configuration's value for any address, see _listen
 
 
 async def start_node_api(
     services: Services, settings: Settings, agent: Agent, clock: Clock, spans: Spans | None
 ) -> None:
-    """Serve on every port that is asked for. ``spans``: makes a span of each answer, where given. Raises
-    StartFailed."""
+    """Serve on every configured port. ``spans``: makes a span of each answer, if given. Raises StartFailed."""
     configuration = settings.configuration
     remarks = {"pleg": agent.node.pleg.remark}
     streams = Streams(agent.view, agent.runtime, configuration.streaming_connection_idle_timeout)
@@ -96,11 +95,11 @@ async def start_node_api(
         await services.start(
             "node's read-only API", partial(serve_http, answer, ports, limits=LIMITS, connection_limit=connection_limit)
         )
-        log.info("The node's read-only API is served on %s port %d, to everybody who can reach it", *place)
+        log.info("The node's read-only API is served on %s port %d, without authentication", *place)
 
 
 def _gate(api: NodeApi, settings: Settings, clock: Clock, member: MemberTask | None) -> Gate:
-    """The API behind authentication and authorization."""
+    """Return the API behind authentication and authorization."""
     rules = settings.configuration
     reviews = Reviews(settings.node_name, member.reviews if member else lambda: None, Outage("API server"))
     return Gate(
@@ -111,7 +110,7 @@ def _gate(api: NodeApi, settings: Settings, clock: Clock, member: MemberTask | N
 
 
 async def _tls(settings: Settings, addresses: Sequence[str], clock: Clock) -> ServingTls:
-    """The serving certificate and client CA, loaded once to check them. Raises StartFailed."""
+    """Return the serving certificate and client CA, loaded once to check them. Raises StartFailed."""
     configuration = settings.configuration
     authority = configuration.authentication.x509.client_ca_file
     rules = TlsRules(
@@ -122,16 +121,16 @@ async def _tls(settings: Settings, addresses: Sequence[str], clock: Clock) -> Se
     try:
         spoken = rules.curve
         if idle := ", ".join(str(one) for one in rules.curves if one != spoken):
-            log.warning("tlsCurvePreferences: Python's TLS takes one curve: %s is spoken, and not %s", spoken, idle)
-        if not configuration.server_tls_bootstrap:  # else it is signed later
+            log.warning("tlsCurvePreferences: Python's TLS supports one curve: using %s, not %s", spoken, idle)
+        if not configuration.server_tls_bootstrap:  # otherwise it is signed later
             tls.load()
     except TlsUnusable as error:
-        raise StartFailed(f"the node's API cannot be served over TLS: {error}") from error
+        raise StartFailed(f"cannot serve the node's API over TLS: {error}") from error
     return tls
 
 
 async def _pair(settings: Settings, addresses: Sequence[str], clock: Clock) -> tuple[Path, Path]:
-    """Where certificate and key are, or will be once the cluster has signed one. Raises StartFailed."""
+    """Return the paths of certificate and key, which the cluster may still have to sign. Raises StartFailed."""
     configuration = settings.configuration
     if configuration.server_tls_bootstrap:
         from trikubelet.app.member import server_certificate  # noqa: PLC0415 - a member has it loaded
@@ -145,15 +144,15 @@ async def _pair(settings: Settings, addresses: Sequence[str], clock: Clock) -> t
     try:
         return await ThreadPool("the node's certificate", 1).run(keep)
     except OSError as error:
-        raise StartFailed(f"no certificate can be made in {settings.cert_dir}: {error.strerror}") from error
+        raise StartFailed(f"cannot make a certificate in {settings.cert_dir}: {error.strerror}") from error
 
 
 async def _listen(address: str, port: int, what: str, field: str) -> list[trio.SocketListener]:
-    """The sockets of one port; any address means any of both families, as in Go. Raises StartFailed."""
+    """Return the sockets of one port; any address means any of both families, as in Go. Raises StartFailed."""
     try:
         return await trio.open_tcp_listeners(port, host=None if address in _ANY_ADDRESS else address)
     except OSError as error:
         why = error.strerror or str(error)
         raise StartFailed(
-            f"cannot serve {what} on {address} port {port}: {why} (set {field}, or end who listens there)"
+            f"cannot serve {what} on {address} port {port}: {why} (set {field}, or end the process that listens there)"
         ) from error

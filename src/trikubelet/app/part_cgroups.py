@@ -57,7 +57,7 @@ async def keep_part_cgroups(
     """Move processes to the cgroups of ``parts`` now and every minute, until cancelled. The runtime is not moved: the
     agent did not start it. A cgroup that cannot be used is logged once an hour, and stops nothing."""
     failures = FailureLog()
-    # First what is in the root cgroup: the agent may be among it, and has a cgroup of its own.
+    # First the processes of the root cgroup: the agent may be among them, and has a cgroup of its own.
     moves = [
         ("systemCgroups", parts.get(MISC_PART), cgroups.gather),
         ("kubeletCgroups", parts.get(AGENT_PART), cgroups.enter),

@@ -1,4 +1,4 @@
-"""Where things are on disk by default: upstream's places for root, the XDG ones for anyone else.
+"""The default places on disk: upstream's for root, the XDG ones for other users.
 
                     root                          an ordinary user
     root directory  /var/lib/kubelet              $XDG_STATE_HOME/trikubelet    (~/.local/state)
@@ -8,9 +8,9 @@
     sockets         the root directory            $XDG_RUNTIME_DIR/trikubelet, else run in the root directory
 
 Root on a runtime inside the agent has /var/lib/trikubelet, with the logs in it: /var/lib/kubelet and /var/log/pods may
-be a kubelet's, whose pods such a runtime cannot see and would take for orphans.
+belong to a kubelet, whose pods such a runtime cannot see and would treat as orphans.
 
-``app.settings`` asks here, and so do the verbs that look for a running agent.
+It is used by ``app.settings``, and by the verbs that look for a running agent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ START_RECORD = "last-start.json"
 
 
 class Places(msgspec.Struct, frozen=True):
-    """The agent's places. ``run_dir`` is for sockets; ``manifests`` is where static pods are looked for by default."""
+    """The agent's places. ``run_dir``: for sockets; ``manifests``: the default place of static pods."""
 
     root_dir: Path
     pod_logs_dir: Path
@@ -46,11 +46,12 @@ class Places(msgspec.Struct, frozen=True):
 
 
 def places_for(uid: int, environment: Mapping[str, str], root_dir: str = "", *, inside: bool = False) -> Places:
-    """The places of a user. ``root_dir``: the root directory that was asked for, or empty; ``inside``: the pods live
-    on a runtime inside the agent.
+    """Return the places of a user. ``root_dir``: the requested root directory, or empty; ``inside``: the pods are on a
+    runtime inside the agent.
 
-    What an ordinary user's agent keeps moves with its root directory, so that two agents with two of them are apart;
-    root's logs stay where every tool looks for them. Raises StartFailed when a home directory is needed and unknown.
+    The files of an ordinary user's agent move with its root directory, so that two agents with two of them are
+    separate; root's logs stay where every tool looks for them. Raises StartFailed if a home directory is needed and
+    unknown.
     """
     if uid == 0 and inside:
         root = Path(root_dir or "/var/lib/trikubelet")
@@ -66,8 +67,8 @@ def places_for(uid: int, environment: Mapping[str, str], root_dir: str = "", *, 
 
 
 def make_run_dir(run_dir: Path, root_dir: Path) -> None:
-    """Make the directory for sockets, which lies in the root directory or where the environment says. Raises
-    StartFailed where there can be none, or nothing can be put into it."""
+    """Create the directory for sockets, which is in the root directory or where the environment sets it. Raises
+    StartFailed if it cannot be created, or written to."""
     try:
         run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.access(run_dir, os.W_OK | os.X_OK):
@@ -76,18 +77,20 @@ def make_run_dir(run_dir: Path, root_dir: Path) -> None:
         remedy = "the root directory must be writable, --root-dir names another"
         if not run_dir.is_relative_to(root_dir):
             remedy = (
-                "the agent's socket would be there, because XDG_RUNTIME_DIR says so; unset that, or let it name a "
+                "XDG_RUNTIME_DIR sets it as the directory of the agent's socket; unset that, or set it to a "
                 "directory of your own"
             )
         raise StartFailed(f"{error.filename or run_dir}: {error.strerror}; {remedy}") from error
 
 
 def _base(environment: Mapping[str, str], variable: str, below_home: str) -> Path:
-    """A base directory. The specification has relative ones ignored."""
+    """Return a base directory. The specification has relative ones ignored."""
     given = environment.get(variable, "")
     if given.startswith("/"):
         return Path(given)
     home = environment.get("HOME", "")
     if not home.startswith("/"):
-        raise StartFailed(f"neither {variable} nor HOME says where an ordinary user's files go; set HOME")
+        raise StartFailed(
+            f"neither {variable} nor HOME is set, so there is no place for an ordinary user's files (set HOME)"
+        )
     return Path(home) / below_home

@@ -25,21 +25,21 @@ _RELEASE: Final = re.compile(r"v?(\d+\.\d+\.\d+)")
 
 
 def full_version(release: str) -> str:
-    """A release of Kubernetes with the agent's own version: ``v1.37.2+trikubelet.0.1.0``."""
+    """Return a release of Kubernetes with the agent's own version: ``v1.37.2+trikubelet.0.1.0``."""
     return f"{release}+trikubelet.{__version__}"
 
 
 VERSION: Final = full_version(KUBERNETES_VERSION)
-"""The version of an agent that nothing has report another one."""
+"""The version of an agent that is not configured to report another one."""
 
 
 def reported_version(chosen: str = "", server: str = "") -> str:
-    """The version to report now; the arguments are those of ``reported_release``."""
+    """Return the version to report now; the arguments are those of ``reported_release``."""
     return full_version(reported_release(followed=KUBERNETES_VERSION, chosen=chosen, server=server))
 
 
 def chosen_release(file: Path | None = None) -> str:
-    """The release that the package or the operator has the agent report, "" where none is set. Raises StartFailed."""
+    """Return the release that the package or the operator has configured, "" without one. Raises StartFailed."""
     file = file or CHOSEN_FILE
     try:
         lines = read_plain(file, _BYTES_MAX).decode().splitlines()

@@ -1,7 +1,7 @@
-"""Everything the node's status is made of, gathered when the status is due.
+"""Gathers the data of the node's status when it is due.
 
-The machine was read once at start; the runtime, its images and the node's problems are asked for each time, or taken
-from parts that poll them anyway, as its addresses are.
+The machine was read once at start; the runtime, its images and the node's problems are read each time, or taken from
+parts that poll them anyway, like its addresses.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ IMAGES_AGE_SECONDS_MAX: Final = 30.0
 
 
 class Reporter:
-    """Owns the images last listed."""
+    """Owns the last list of images."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class Reporter:
         cloud_tells: bool = False,
         version: Callable[[], str] = lambda: VERSION,
     ) -> None:
-        """``images_max``: images reported, -1 for all; ``addresses``: None where they are always those of the facts;
-        ``port``: of the node's API, 0 where none is served; ``cloud_tells``: the node reports no address, not even to
-        begin with, for the controller of its cloud will; ``version``: returns the version to report now."""
+        """``images_max``: images reported, -1 for all; ``addresses``: None if they are always those of the facts;
+        ``port``: of the node's API, 0 if none is served; ``cloud_tells``: the node never reports an address, because
+        the controller of its cloud does; ``version``: returns the version to report now."""
         self._node = node
         self._facts = facts
         self._reading = reading
@@ -68,8 +68,8 @@ class Reporter:
         self._listed_at = float("-inf")
 
     async def report(self) -> NodeReport:
-        """The node at this moment. Waits a while for the node to be up: before that its readiness is unknown, and an
-        agent that restarts must not report that it is not ready."""
+        """Return the node at this moment. Waits a while for the node to come up: before that its readiness is unknown,
+        and an agent that restarts must not report that it is not ready."""
         with trio.move_on_after(START_SECONDS_MAX):
             await self._node.up.wait()
             if self._addresses is not None:
@@ -97,7 +97,7 @@ class Reporter:
         )
 
     def _problems(self) -> Iterator[str]:
-        """Why the node is not ready, in upstream's order and wording."""
+        """Yield why the node is not ready, in upstream's order and wording."""
         if problem := self._node.runtime_state.unhealthy():
             yield problem
         elif problem := self._node.runtime_state.network_problem():
@@ -116,4 +116,4 @@ class Reporter:
             with trio.fail_after(self._node.bounds.runtime_check_seconds):
                 self._images = await self._runtime_images.list_images()
         except (RuntimeCallError, trio.TooSlowError) as error:
-            log.debug("Images for the node's status cannot be listed, the last list stays: %s", error)
+            log.debug("Cannot list images for the node's status; keeping the last list: %s", error)

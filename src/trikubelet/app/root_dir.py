@@ -1,13 +1,13 @@
-"""Which runtime a root directory's pods run on: its endpoint is recorded beside them.
+"""The runtime of a root directory's pods: its endpoint is recorded next to them.
 
-An agent removes orphans, pods that no manifest has. On the root directory of pods on another runtime, which it cannot
+An agent removes orphans, pods that no manifest has. With the root directory of pods on another runtime, which it cannot
 see, it would remove the volumes and logs of running containers. So an agent that finds such pods does not start. Pods
-of a runtime inside an agent are no such pods: they ended with their agent, and only their directories are left. They
-may move to another runtime, once that answers.
+of a runtime inside an agent are different: they ended with their agent, and only their directories are left. They may
+move to another runtime, once that answers.
 
-Pods without a record are another node agent's, usually of an upstream kubelet that is stopped. An agent with that
-kubelet's kubeconfig takes its place: the API server says which of them are wanted. A standalone agent cannot know
-that; started by hand on such a node it would end every pod. So it notes their UIDs, and leaves them alone
+Pods without a record belong to another node agent, usually an upstream kubelet that is stopped. An agent with that
+kubelet's kubeconfig replaces it: the API server knows which of them are desired. A standalone agent cannot know that;
+started by hand on such a node it would end every pod. So it notes their UIDs, and leaves them alone
 (``node.unknown_pods``, docs/decisions/0041).
 """
 
@@ -35,8 +35,8 @@ _RECORD_BYTES_MAX: Final = 8 * 1024
 
 def bind_to_runtime(root_dir: Path, endpoint: str, *, takes_over: bool = True) -> str:
     """Record that the pods of this root directory run on that runtime. Return a line for the log, or nothing.
-    ``takes_over``: pods of another node agent become this one's. Raises StartFailed when it holds pods of another
-    runtime: ours of an earlier start, or, for an in-process runtime, of any agent."""
+    ``takes_over``: pods of another node agent become this one's. Raises StartFailed if it has pods of another runtime:
+    ours of an earlier start, or, for an in-process runtime, of any agent."""
     try:
         ours = endpoint if endpoint in INSIDE else endpoint_at(socket_path(endpoint))
     except ValueError as error:
@@ -48,7 +48,8 @@ def bind_to_runtime(root_dir: Path, endpoint: str, *, takes_over: bool = True) -
             _refuse(root_dir, known, ours)
         if takes_over:
             (root_dir / UNKNOWN_PODS).unlink(missing_ok=True)
-        if known == ours:  # not written again: on a full disk that would keep out the agent that could evict its filler
+        # not written again: on a full disk that would keep out the agent that could evict the pod that filled it
+        if known == ours:
             return ""
         unknown = frozenset[str]() if known or takes_over else _pods_in(root_dir)
         if unknown:  # before the record, after which they would be ours
@@ -71,8 +72,8 @@ def bind_to_runtime(root_dir: Path, endpoint: str, *, takes_over: bool = True) -
 
 
 def recorded_runtime(root_dir: Path) -> str:
-    """The endpoint of the runtime its pods run on; empty where none is recorded. Raises OSError. Who else is on a
-    runtime is found out by the records of any process, and so the file may be a container's, with whatever in it."""
+    """Return the endpoint of the runtime that its pods run on; empty if none is recorded. Raises OSError. The file may
+    be a container's, with any content, because other agents are found by the records of all processes."""
     try:
         with open_plain(str(root_dir / RUNTIME_RECORD)) as record:
             return record.read(_RECORD_BYTES_MAX).decode(errors="surrogateescape").strip()
@@ -81,8 +82,8 @@ def recorded_runtime(root_dir: Path) -> str:
 
 
 def runtime_record(root_dir: Path) -> RuntimeRecord | None:
-    """The record that decides where no runtime is configured. None where there is none that an agent can start on: it
-    cannot be read, is damaged, or is of the simulated runtime, which only its name chooses."""
+    """Return the record that decides if no runtime is configured. None if there is none that an agent can start on: it
+    cannot be read, is damaged, or names the simulated runtime, which must be configured explicitly."""
     try:
         endpoint = recorded_runtime(root_dir)
         if endpoint not in INSIDE:
@@ -97,7 +98,8 @@ def runtime_record(root_dir: Path) -> RuntimeRecord | None:
 def _refuse(root_dir: Path, known: str, ours: str) -> None:
     """Raise StartFailed unless the pods there may change their runtime."""
     if known in INSIDE:
-        # Once it is recorded that the pods are on a real runtime they cannot come back, so a mistyped one must not be.
+        # Once the pods are recorded on a real runtime they cannot come back, so a mistyped endpoint must not be
+        # recorded.
         if problem := why_silent(ours):
             raise StartFailed(
                 f"cannot move the pods in {root_dir} from the container runtime {known} to {ours}: "
@@ -107,18 +109,18 @@ def _refuse(root_dir: Path, known: str, ours: str) -> None:
         return
     if known:
         raise StartFailed(
-            f"{root_dir} holds pods that live on the container runtime {known}, and this agent would run on {ours}: "
+            f"{root_dir} has pods on the container runtime {known}, and this agent would run on {ours}: "
             f"give --container-runtime-endpoint={known}, or another --root-dir, or remove {root_dir}/pods"
         )
     if ours in INSIDE:
         raise StartFailed(
-            f"{root_dir} holds pods of another agent, which the runtime {ours} does not know: give another "
+            f"{root_dir} has pods of another agent, which the runtime {ours} does not know: give another "
             f"--root-dir, or remove {root_dir}/pods"
         )
 
 
 def has_pods(root_dir: Path) -> bool:
-    """True if directories of pods are there. Raises OSError."""
+    """True if it has directories of pods. Raises OSError."""
     pods = root_dir / "pods"
     return pods.is_dir() and bool(os.listdir(pods))
 

@@ -1,10 +1,10 @@
-"""One node agent per container runtime: the agent refuses to start beside another one.
+"""One node agent per container runtime: the agent does not start next to another one.
 
-Each agent would take the other's pods for orphans. The evidence is a process (``app.neighbours``), or the lock of a
-file beside the runtime's socket, which also an agent in another PID namespace holds. The kernel releases the lock when
-its process ends, however it ends. Where the file cannot be made, as for a user who may not write there, the processes
-are all the evidence. An agent that holds the lock looks for processes all the same, because another agent may be one
-that could not lock the file.
+Each agent would treat the other's pods as orphans. The evidence is a process (``app.neighbours``), or the lock of a
+file next to the runtime's socket, which also an agent in another PID namespace holds. The kernel releases the lock when
+its process ends, however it ends. If the file cannot be made, as for a user who may not write there, the processes are
+all the evidence. An agent that holds the lock searches for processes all the same, because another agent may have been
+unable to lock the file.
 
 An agent that shares the runtime takes no lock. Otherwise it would keep the first agent from starting again after a
 crash, although the operator gave the flag to the second one.
@@ -48,10 +48,9 @@ class RuntimeInUse(StartFailed):
 
 @contextmanager
 def claimed_runtime(endpoint: str, *, shares: bool, beside_sharing: bool = False) -> Iterator[None]:
-    """Hold the lock beside the runtime's socket. Raises RuntimeInUse, naming the evidence, where another node agent
-    uses the runtime, and StartFailed for an endpoint that is none. ``shares``: this one starts all the same, without
-    the lock; ``beside_sharing``: it also starts beside agents that share the runtime, because it leaves their pods
-    alone."""
+    """Hold the lock next to the runtime's socket. Raises RuntimeInUse, naming the evidence, if another node agent uses
+    the runtime, and StartFailed for an invalid endpoint. ``shares``: this one starts all the same, without the lock;
+    ``beside_sharing``: it also starts next to agents that share the runtime, because it leaves their pods alone."""
     if shares or endpoint in INSIDE:
         yield
         return
@@ -65,7 +64,7 @@ def claimed_runtime(endpoint: str, *, shares: bool, beside_sharing: bool = False
 
 
 def _locked(endpoint: str) -> int:
-    """Lock the file; the open file, or -1 without a lock. Raises RuntimeInUse where another agent holds it, and
+    """Lock the file and return it, or -1 without a lock. Raises RuntimeInUse if another agent holds it, and
     StartFailed."""
     try:
         path = Path(os.path.realpath(socket_path(endpoint)) + LOCK_SUFFIX)
@@ -76,13 +75,13 @@ def _locked(endpoint: str) -> int:
     except BlockingIOError as held:
         raise RuntimeInUse(f"process {held.strerror}, an agent that holds {path},", endpoint) from held
     except OSError as error:
-        log.debug("No lock beside the socket of the container runtime: %s: %s", path, error.strerror)
+        log.debug("No lock next to the socket of the container runtime: %s: %s", path, error.strerror)
         return -1
 
 
 def _refuse_beside_others(endpoint: str, *, beside_sharing: bool) -> None:
-    """Raise RuntimeInUse if a process uses the runtime. Evidence that cannot be read never stops the start, nor does it
-    hide other evidence."""
+    """Raise RuntimeInUse if a process uses the runtime. Unreadable evidence never stops the start, nor does it hide
+    other evidence."""
     others: list[tuple[int, str]] = []
     with suppress(OSError):
         others += [(process, "an agent") for process in agents_on(endpoint, with_sharing=not beside_sharing)]

@@ -1,4 +1,4 @@
-"""Single questions to a container runtime, from commands that are not the agent: the doctor and ``reset``.
+"""Single requests to a container runtime, from commands that are not the agent: the doctor and ``reset``.
 
 Each has a connection and a deadline of its own, because the agent's channel would retry forever.
 """
@@ -32,7 +32,7 @@ ANSWER_SECONDS_MAX: Final = 5.0
 
 
 async def asked(endpoint: str, question: Callable[[CriRuntime], Awaitable[T]]) -> T:
-    """The answer of the runtime there. Raises OSError where nothing listens, and RuntimeCallError."""
+    """Return the answer of the runtime there. Raises OSError if nothing listens, and RuntimeCallError."""
     await (await connect_unix(socket_path(endpoint))).aclose()  # a channel would retry forever
     async with open_channel(endpoint, quiet=True) as channel:  # the agent's own channel logs
         try:

@@ -1,8 +1,8 @@
-"""Whether this node serves its API over HTTPS, decided from the settings alone.
+"""Decides from the settings whether this node serves its API over HTTPS.
 
-With an API server: unless ``enableServer`` is false. Without one, callers cannot be reviewed, and by default they have
-to be: then nothing is served, which is logged. A configuration that asks for the API there must set who may use it, as
-upstream requires too; the error names the fields.
+With an API server: unless ``enableServer`` is false. Without one, clients cannot be reviewed, and by default they have
+to be: then nothing is served, which is logged. A configuration that requests the API there must set how clients are
+authorized, as upstream requires too; the error names the fields.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOT_SERVED: Final = "The node's API (port 10250) is not served, as there is no c
 
 
 def api_port(configuration: KubeletConfiguration, *, standalone: bool) -> int:
-    """The port of the API; 0 where it is not served."""
+    """Return the port of the API; 0 if it is not served."""
     if not configuration.enable_server or (standalone and any(_impossible(configuration, {}))):
         return 0
     return configuration.port
@@ -47,14 +47,14 @@ def api_port(configuration: KubeletConfiguration, *, standalone: bool) -> int:
 def obstacles(
     configuration: KubeletConfiguration, provenance: Mapping[str, str], *, standalone: bool
 ) -> Sequence[Fault]:
-    """Why the API cannot be served although it was asked for. ``provenance`` has every field that was given, and
-    where."""
+    """Return why the API cannot be served although it was requested. ``provenance``: has every given field, and where
+    it was set."""
     is_wanted = configuration.enable_server and any(field.partition(".")[0] in _ASKING for field in provenance)
     return list(_impossible(configuration, provenance)) if standalone and is_wanted else []
 
 
 def _impossible(configuration: KubeletConfiguration, provenance: Mapping[str, str]) -> Iterator[Fault]:
-    """Faults for settings that need an API server."""
+    """Yield faults for settings that need an API server."""
     remedy = "or enableServer: false"
     if configuration.authentication.webhook.enabled:
         yield _fault(provenance, "authentication.webhook.enabled", "tokens", f"set it to false, {remedy}")
@@ -65,5 +65,5 @@ def _impossible(configuration: KubeletConfiguration, provenance: Mapping[str, st
 
 
 def _fault(provenance: Mapping[str, str], field: str, of: str, remedy: str) -> Fault:
-    problem = f"there is no API server that could be asked for {of}"
+    problem = f"it needs an API server for {of}"
     return Fault(provenance.get(field, "the default"), None, field, problem, remedy)

@@ -1,4 +1,4 @@
-"""The services nursery: what outlives the work, so that the work can shut down cleanly.
+"""The services nursery: tasks that outlive the work, so that the work can shut down cleanly.
 
     open_services ──► start(name, run) … ──► the block: the work ──► end of the block: services are ended
 
@@ -31,7 +31,7 @@ class Services:
         self.broken = trio.Event()
 
     async def start(self, name: str, run: Callable[..., Awaitable[None]]) -> Any:
-        """Start one and wait until it can be used; what it passed to ``started``. Raises what it raises until then."""
+        """Start one, wait until it is ready, and return what it passed to ``started``. Raises its errors until then."""
 
         async def kept(*, task_status: trio.TaskStatus[Any]) -> None:
             try:

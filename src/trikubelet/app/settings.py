@@ -1,11 +1,11 @@
-"""From flags and files to ``Settings``: everything the composition root needs to know, decided and typed.
+"""Combines flags and files into ``Settings``: everything that the composition root needs, decided and typed.
 
     --config file ─┐
     --config-dir ──┼─► documents ─► core.configuration ─► Effective ─┐
     flags ─────────┘                                                 ├─► Settings
     user, environment, host name ────────────────────────────────────┘
 
-Read once, before anything runs. All faults are reported together, as one StartFailed with a line per fault.
+They are read once, before anything runs. All faults are reported together, as one StartFailed with a line per fault.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ _PATHS = (
 """Fields that hold a path, which is relative to the configuration file."""
 
 EXTERNAL_CLOUD = "external"
-"""The one cloud provider there is since upstream removed those it had built in (1.31): others are refused, as there."""
+"""The only cloud provider since upstream removed the built-in ones (1.31): others are rejected, like upstream."""
 
 KUBECTL_ADDRESS = "127.0.0.1"
-"""Where kubectl is answered, on ``kubectl_port``: only for this machine's own users."""
+"""The address on which kubectl is served, with ``kubectl_port``: only for this machine's own users."""
 _PORT_MAX = 65535
 _MESSAGE_MIB = range(16, 257)
 """Upstream's limit, to that of a list with all its parts."""
 _STOP_SECONDS_MAX = 3600
-"""A service manager and its operator wait for so long at most when they stop the agent."""
+"""Seconds: a service manager and its operator wait no longer when they stop the agent."""
 
 
 class Surroundings(Frozen):
@@ -70,25 +70,24 @@ class Surroundings(Frozen):
     environment: Mapping[str, str]
     hostname: str
     root: Path = Path("/")
-    """The directory in which sockets of runtimes and records of root directories are looked for."""
+    """The directory to search for sockets of runtimes and records of root directories."""
 
 
 class Settings(Frozen):
     """The agent's settings, from start to end.
 
-    ``runtime`` is the container runtime to use and why, ``runtime_cgroups`` the cgroup that its processes are in, or
-    empty, ``runtime_message_bytes_max`` how long its replies may be,
-    ``embedded_stop_seconds`` how long pods of the embedded one may take to end when the agent stops; 0: no time,
-    ``device_wait_seconds``: how long pods wait for a device plugin that is away,
-    ``ends_unknown_pods``: also orphans that the root directory does not know end, ``unknown_pods_means``: how an
-    operator has them ended; ``shares_runtime``: the agent starts beside another one,
-    ``image_endpoint`` what was configured, or empty.
-    ``node_ips`` are the addresses of ``--node-ip``, ``node_ip_family`` is ``0.0.0.0`` or ``::`` where it names that, or
-    empty.
-    ``manifest_path`` is a directory or file of static pods, or None. ``run_dir`` is for sockets. ``api_port`` is where
-    the node's API is served over HTTPS, ``kubectl_port`` where kubectl may read it on the loopback; 0 where it is not.
-    ``provenance`` has for each given field (``maxPods``) and flag (``--root-dir``) where it was given; ``flags`` are
-    the values of flags that set no field. ``warnings`` and ``notes`` are lines to log at start.
+    ``runtime``: the container runtime to use and why; ``runtime_cgroups``: the cgroup of its processes, or empty;
+    ``runtime_message_bytes_max``: the longest reply; ``embedded_stop_seconds``: the time for pods of the embedded one
+    when the agent stops, 0: none;
+    ``device_wait_seconds``: how long pods wait for a device plugin that is away;
+    ``ends_unknown_pods``: also end orphans that the root directory does not know;
+    ``unknown_pods_means``: how an operator has them ended; ``shares_runtime``: the agent starts next to another one;
+    ``image_endpoint``: as configured, or empty. ``node_ips``: the addresses of ``--node-ip``; ``node_ip_family``:
+    ``0.0.0.0`` or ``::`` if it is that, or empty. ``manifest_path``: a directory or file of static pods, or None.
+    ``run_dir``: for sockets. ``api_port``: the port of the node's API over HTTPS, ``kubectl_port``: that on the
+    loopback for kubectl; 0 if not served. ``provenance``: for each given field (``maxPods``) and flag (``--root-dir``),
+    where it was set; ``flags``: the values of flags that set no field. ``warnings`` and ``notes``: lines to log at
+    start.
     """
 
     node_name: str
@@ -129,34 +128,34 @@ class Settings(Frozen):
 
     @property
     def configuration(self) -> KubeletConfiguration:
-        """The effective configuration."""
+        """Return the effective configuration."""
         return self.effective.configuration
 
     @property
     def provenance(self) -> Mapping[str, str]:
-        """Field path or flag → where its value was given; what is not here has its default."""
+        """Return where each value was set, by field path or flag; values without an entry are defaults."""
         return {**self.effective.provenance, **{flag: f"flag {flag}" for flag in self.flags}}
 
     @property
     def kubectl_dir(self) -> Path:
-        """Where certificate and token are for those whom ``--kubectl-port`` answers."""
+        """Return the directory of certificate and token for the clients of ``--kubectl-port``."""
         return self.root_dir / "kubectl"
 
     @property
     def verbosity(self) -> int:
-        """The level of ``-v``."""
+        """Return the level of ``-v``."""
         return self.configuration.logging.verbosity
 
     def gate(self, name: str) -> bool:
-        """Whether a feature gate is on. Raises KeyError for an unknown name."""
+        """True if a feature gate is on. Raises KeyError for an unknown name."""
         return self.effective.gates.enabled(name)
 
 
 def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
     """Read the files that the flags name and combine all settings. Raises StartFailed with all faults, one line
     each."""
-    if flags.show:  # of the other flags nothing was read: these settings would be another agent's
-        raise StartFailed(f"--{flags.show} asks the agent about itself and starts none: leave it out")
+    if flags.show:  # the other flags were not parsed: these settings would be another agent's
+        raise StartFailed(f"--{flags.show} only prints and starts no agent: leave it out")
     faults = list(flags.faults)
     notes: list[str] = []
     paths = _paths(flags, faults, notes)
@@ -193,7 +192,7 @@ def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
 
 
 def _records(places: Callable[..., Places], root: Path) -> list[RuntimeRecord]:
-    """The runtimes that the root directories have recorded which this agent may have. Root has another directory on the
+    """Return the recorded runtimes of the root directories that this agent may have. Root has another directory on the
     embedded runtime; pods on a real one may still run, so its record comes first."""
     found = []
     for place in dict.fromkeys(places(inside=one) for one in (False, True)):
@@ -205,7 +204,8 @@ def _records(places: Callable[..., Places], root: Path) -> list[RuntimeRecord]:
 
 
 def _node_ip_faults(flags: AgentFlags, *, standalone: bool) -> Iterator[Fault]:
-    """Whether the machine has these addresses is not looked at: its network may come later."""
+    """Yield faults of the form only. The machine may not have these addresses yet, because its network may come
+    later."""
     problems = [ip_problem(one) or node_ip_problem(one, standalone=standalone) for one in flags.node_ip]
     for address, problem in zip(flags.node_ip, problems, strict=True):
         if problem:
@@ -277,7 +277,7 @@ def _settings(
 
 
 def _paths(flags: AgentFlags, faults: list[Fault], notes: list[str]) -> list[Path]:
-    """The configuration file and its drop-ins, in order."""
+    """Return the configuration file and its drop-ins, in order."""
     paths = [Path(_absolute(flags.config))] if flags.config else []
     if flags.config_dir:
         paths += _drop_ins(Path(_absolute(flags.config_dir)), faults, notes)
@@ -295,9 +295,7 @@ def _documents(paths: Sequence[Path]) -> tuple[list[Document], list[Fault]]:
             faults.append(Fault(str(path), None, "", f"cannot be read: {error.strerror}"))
             continue
         if not found and not wrong:
-            wrong = [
-                Fault(str(path), 1, "", "there is nothing in the file", "write a KubeletConfiguration or remove it")
-            ]
+            wrong = [Fault(str(path), 1, "", "the file is empty", "write a KubeletConfiguration or remove it")]
         wrong += [
             Fault(str(path), more.line(""), "", "a second document", "put one KubeletConfiguration into one file")
             for more in found[1:]
@@ -308,7 +306,7 @@ def _documents(paths: Sequence[Path]) -> tuple[list[Document], list[Fault]]:
 
 
 def _drop_ins(directory: Path, faults: list[Fault], notes: list[str]) -> list[Path]:
-    """The ``*.conf`` files below a directory, in lexical order."""
+    """Return the ``*.conf`` files below a directory, in lexical order."""
     try:
         found = sorted(directory.iterdir())
     except OSError as error:
@@ -321,29 +319,29 @@ def _drop_ins(directory: Path, faults: list[Fault], notes: list[str]) -> list[Pa
         elif path.suffix == ".conf":
             paths.append(path)
         else:
-            notes.append(f"{path} is not a drop-in, whose name would end in .conf: left alone")
+            notes.append(f"{path} is not a drop-in, because its name does not end in .conf: ignored")
     return paths
 
 
 def _conflicts(flags: AgentFlags) -> list[Fault]:
-    """Faults for flags that exclude each other, or that have an unsupported value."""
+    """Return faults for flags that exclude each other, or that have an unsupported value."""
     faults = []
     if flags.standalone and (flags.kubeconfig or flags.bootstrap_kubeconfig):
         remedy = "leave one of the two out"
-        faults.append(Fault("--standalone", None, "", "no API server is wanted, and --kubeconfig names one", remedy))
+        faults.append(Fault("--standalone", None, "", "it means no API server, but --kubeconfig names one", remedy))
     if flags.bootstrap_kubeconfig and not flags.kubeconfig:
-        faults.append(Fault("--bootstrap-kubeconfig", None, "", "needs --kubeconfig, where its outcome is written"))
+        faults.append(Fault("--bootstrap-kubeconfig", None, "", "needs --kubeconfig, to which its result is written"))
     if flags.cloud_provider not in ("", EXTERNAL_CLOUD):
-        problem = f"{flags.cloud_provider!r} is none: no cloud provider is built in"
+        problem = f"{flags.cloud_provider!r} is unknown: no cloud provider is built in"
         remedy = "write --cloud-provider=external and run the cloud's own controller"
         faults.append(Fault("--cloud-provider", None, "", problem, remedy))
     if not 0 <= flags.kubectl_port <= _PORT_MAX:
-        faults.append(Fault("--kubectl-port", None, "", f"{flags.kubectl_port} is no port", f"0 to {_PORT_MAX}"))
+        faults.append(Fault("--kubectl-port", None, "", f"{flags.kubectl_port} is not a port", f"0 to {_PORT_MAX}"))
     if flags.kubectl_port and flags.kubeconfig:
-        remedy = "leave one of the two out: in a cluster kubectl asks the API server"
+        remedy = "leave one of the two out: in a cluster kubectl uses the API server"
         faults.append(Fault("--kubectl-port", None, "", "is for a node without a cluster", remedy))
     if flags.runtime_message_mib not in _MESSAGE_MIB:
-        problem = f"{flags.runtime_message_mib} MiB is no limit of a message"
+        problem = f"{flags.runtime_message_mib} MiB is not a valid limit of a message"
         faults.append(Fault("--runtime-message-mib", None, "", problem, f"{_MESSAGE_MIB[0]} to {_MESSAGE_MIB[-1]}"))
     try:
         _stop_seconds(flags.embedded_stop_grace_period)
@@ -359,7 +357,7 @@ def _conflicts(flags: AgentFlags) -> list[Fault]:
 
 
 def _stop_seconds(text: str) -> int:
-    """Whole seconds, rounded up, because containers are stopped with such. Raises ValueError."""
+    """Return whole seconds, rounded up, because containers are stopped with such. Raises ValueError."""
     seconds = math.ceil(parse_span(text))
     if seconds > _STOP_SECONDS_MAX:
         raise ValueError(f"{text!r} is longer than {format_duration(_STOP_SECONDS_MAX)}")
@@ -375,7 +373,7 @@ def _device_wait_seconds(text: str) -> float:
 
 
 def _warnings(flags: AgentFlags, effective: Effective) -> Iterator[str]:
-    """A warning for each field that is ignored, and one about all settings without effect."""
+    """Yield a warning for each field that is ignored, and one about all settings without effect."""
     yield from map(str, effective.warnings)
     if idle := (*flags.without_effect, *effective.without_effect):
         places = [f"{name} ({effective.provenance[name]})" if name in effective.provenance else name for name in idle]
@@ -383,7 +381,7 @@ def _warnings(flags: AgentFlags, effective: Effective) -> Iterator[str]:
 
 
 def _with_absolute_paths(document: Document) -> Document:
-    """The document with its relative paths made absolute, as seen from the file's directory."""
+    """Return the document with its relative paths made absolute, relative to the file's directory."""
     value: Any = document.value
     for place in _PATHS:
         value = _resolved(value, place, Path(document.source).parent)
@@ -401,7 +399,7 @@ def _resolved(value: Any, place: tuple[str, ...], directory: Path) -> Any:
 
 
 def _absolute(path: str) -> str:
-    """Raises StartFailed where nobody can say of what directory a path begins."""
+    """Raises StartFailed for a relative path whose base directory is unknown."""
     try:
         return str(Path(path).absolute())
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The parts of a node that most others are given, joined first: what ``app/node.py`` builds everything else on."""
+"""Builds the parts of a node that most others use: ``app/node.py`` builds everything else on them."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 
 class SharedParts(Frozen):
-    """What a node is made for, and the parts that more than one of its rooms needs.
+    """The inputs of a node, and the parts that several packages need.
 
-    ``host_ips``: the node's addresses of now; ``wakes``: uids of pods that PLEG saw change; ``leftovers``: of those
-    whose containers garbage collection is to look at; ``spans``: where traces go, None for nowhere.
+    ``host_ips``: the node's current addresses; ``wakes``: uids of pods that PLEG saw change; ``leftovers``: of those
+    whose containers garbage collection should check; ``spans``: receives traces, or None.
     """
 
     ports: Ports
@@ -72,7 +72,7 @@ class SharedParts(Frozen):
 
     @property
     def bounds(self) -> Bounds:
-        """Those of the rules."""
+        """Return those of the rules."""
         return self.rules.bounds
 
 
@@ -86,7 +86,7 @@ def share_parts(
     described: k8s.Node | None,
     host_ips: HostIps | None,
 ) -> SharedParts:
-    """Join them, for the arguments of `build_node`. Nothing runs yet."""
+    """Build them, for the arguments of ``build_node``. Nothing runs yet."""
     bounds = rules.bounds
     figures = PodFigures()
     wakes: Gather[str] = Gather()
@@ -145,6 +145,6 @@ def share_parts(
 
 
 def _kept_ips(host_ips: HostIps, node: NodeObject) -> HostIps:
-    """Those of now, or else those the node was published with: the pods of an agent that is started again while there
-    is no route keep the address they have."""
+    """Return the current addresses, or else those the node was published with: after a restart of the agent without a
+    route, pods keep their addresses."""
     return lambda: host_ips() or internal_ips(node.newest)

@@ -1,9 +1,8 @@
-"""The pods as the servers show them, over the parts that ``app/node.py`` joined.
+"""The pods as the servers show them, made from the parts in ``app/node.py``.
 
-Which pods are shown: the desired ones, and those whose worker still has something to do. What is added to a static pod,
-which no API server ever saw: its creation time, from the oldest object the runtime has of it, so that its age survives
-a restart of the agent; and, once its manifest is gone, its deletion time. What is added to any: why it is not started
-yet.
+Shown are the desired pods, and those whose worker still has work. A static pod, which no API server has seen, gets a
+creation time, from the oldest object of it on the runtime, so that its age survives a restart of the agent; and, once
+its manifest is gone, a deletion time. Any pod that is not started yet gets the reason.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
 WAITS = "WaitsForRuntime"
 """The reason of a pod that is not started before the runtime has answered."""
 WAITS_FOR_END = "WaitsForEarlierPod"
-"""The reason of a pod that is not started before another one has ended, whose name or UID it has."""
+"""The reason of a pod that is not started before another one with its name or UID has ended."""
 
 
 class _Seen(Frozen):
-    """A pod as it was last shown, and what it was made from."""
+    """A pod as it was last shown, and its inputs."""
 
     pod: k8s.Pod
     status: k8s.PodStatus | None
@@ -56,7 +55,7 @@ class ShownPods:
         self._seen: dict[tuple[str, str], _Seen] = {}  # by UID and full name
 
     def all(self) -> Sequence[k8s.Pod]:
-        """Every pod with its newest status. An unchanged pod is the same object as the last time."""
+        """Return every pod with its newest status. An unchanged pod is the same object as in the last call."""
         now = {(pod.metadata.uid, full_name(pod)): self._see(pod, worker) for pod, worker in self._present()}
         self._seen = now
         return [seen.shown for seen in now.values()]
@@ -101,24 +100,24 @@ class ShownPods:
         return _Seen(pod, status, state, waits, born_ns, shown)
 
     def _waits(self, pod: k8s.Pod) -> tuple[str, str]:
-        """Why the pod is not started yet, as reason and message; empty for one that does not wait so."""
+        """Return why the pod is not started yet, as reason and message; empty for one that does not wait so."""
         if why := self._node.admission.waits_because(pod):
             said = (
-                f"The container runtime has not answered yet; unless it says otherwise, the pod will be rejected: {why}"
+                "The container runtime has not answered yet; unless its answer changes this, the pod will be rejected"
             )
-            return WAITS, said
+            return WAITS, f"{said}: {why}"
         why = self._node.workers.earlier.waits_because(pod)
         return (WAITS_FOR_END, f"Not started yet: {why}") if why else ("", "")
 
     def _asked_to_go_ns(self, uid: str, before: _Seen | None) -> int:
-        """When the pod began to terminate: by the node's event, or now."""
+        """Return when the pod began to terminate: by the node's event, or now."""
         if before is not None and before.shown.metadata.deletion_timestamp:
             return parse_rfc3339(before.shown.metadata.deletion_timestamp)
         killing = [event.last_seen for event in self._node.events.about(uid) if event.reason == "Killing"]
         return max(killing, default=self._clock.now_ns())
 
     def running(self) -> Sequence[k8s.Pod]:
-        """The pods of which something runs, desired or not, as the runtime has them."""
+        """Return the pods with a running container, desired or not, as the runtime has them."""
         return [self._as_it_runs(record) for record in self._node.pleg.running(())]
 
     def _as_it_runs(self, record: PodRecord) -> k8s.Pod:
@@ -129,7 +128,7 @@ class ShownPods:
         )
 
     def named(self, namespace: str, name: str) -> k8s.Pod:
-        """The pod of that name. Raises NoSuchPod."""
+        """Return the pod of that name. Raises NoSuchPod."""
         instances = [pod for pod in self.all() if (pod.metadata.namespace, pod.metadata.name) == (namespace, name)]
         if not instances:
             raise NoSuchPod(f'pod "{name}" is not on this node (namespace "{namespace}")')
@@ -141,8 +140,8 @@ class ShownPods:
 
 
 def observed(node: Node, pod: k8s.Pod) -> PodObservation:
-    """What the runtime has of a pod that is shown: nothing, where what it has under the UID is a pod's of another name,
-    for whose end this one waits."""
+    """Return the runtime's state of a shown pod; an empty one if its UID belongs to a pod of another name there, for
+    whose end this one waits."""
     uid = pod.metadata.uid
     return PodObservation(uid) if _is_of_another(node, pod) else node.cache.get(uid)
 
@@ -153,15 +152,15 @@ def _is_of_another(node: Node, pod: k8s.Pod) -> bool:
 
 
 def _born_ns(pod: k8s.Pod, observed: PodObservation, known_ns: int) -> int:
-    """The pod's creation time as far as known; 0 if unknown."""
+    """Return the pod's creation time as far as known; 0 if unknown."""
     found = [known_ns, *(sandbox.created_at for sandbox in observed.sandboxes)]
     found += [container.created_at for container in observed.containers]
-    with suppress(ValueError):  # a pod of the API server, which has its own creation time, was not read here
+    with suppress(ValueError):  # a pod of the API server has its own creation time
         found.append(parse_rfc3339(pod.metadata.annotations.get(CONFIG_SEEN, "")))
     return min((when for when in found if when > 0), default=0) // SECOND_NS * SECOND_NS
 
 
 def _waiting(status: k8s.PodStatus | None, reason: str, message: str) -> k8s.PodStatus:
-    """The status of a pod that is not started yet, shown here only and never published: an API server may know the pod
-    as running, and it may be."""
+    """Return the status of a pod that is not started yet, shown here only and never published: an API server may know
+    the pod as running, and it may be."""
     return msgspec.structs.replace(status or k8s.PodStatus(phase="Pending"), reason=reason, message=message)

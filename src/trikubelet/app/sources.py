@@ -1,7 +1,7 @@
-"""Where this agent's pods come from: the manifest directory, the manifest URL, the API server, or several of them.
+"""The sources of this agent's pods: the manifest directory, the manifest URL, the API server, or several of them.
 
-Built by the composition root from settings; each source writes into the slot of its name, which the mux reads. The API
-server's pods come with the membership of its cluster (``app/cluster.py``).
+The composition root builds them from settings; each source writes into the slot of its name, which the mux reads. The
+API server's pods come with the membership of its cluster (``app/cluster.py``).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Sources(Frozen):
     all: tuple[FileSource | UrlSource, ...]
 
     def files(self) -> Mapping[str, FileState]:
-        """The pods of every file and URL, and its faults."""
+        """Return the pods of every file and URL, and its faults."""
         return {place: state for source in self.all for place, state in source.files().items()}
 
 
 def source_names(settings: Settings) -> tuple[str, ...]:
-    """The names of the sources these settings ask for."""
+    """Return the names of the sources in these settings."""
     asked = ((FILE, settings.manifest_path), (URL, settings.manifest_url), (API_SOURCE, not settings.standalone))
     return tuple(name for name, is_asked in asked if is_asked)
 
@@ -54,7 +54,7 @@ def build_sources(
     threads: ThreadPool,
     bounds: Bounds,
 ) -> Sources:
-    """The sources, each with its slot."""
+    """Return the sources, each with its slot."""
     found: list[FileSource | UrlSource] = []
     node = settings.node_name
     if settings.manifest_path:

@@ -47,25 +47,26 @@ T_co = TypeVar("T_co", covariant=True)
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 EXIT_GOOD, EXIT_FAILED = 0, 1
 ECHO_SECONDS: Final = 0.1
-"""A signal that comes so soon after one of its number is the same one: nobody asks twice so fast."""
+"""Seconds within which a signal with the same number is a repetition of the first: no operator sends two that fast."""
 WATCHDOG_SECONDS_MIN: Final = 2.0
 _ILL_RETRY_SECONDS: Final = 1.0
 _STATUS_SECONDS: Final = 10.0
 
 
 class Main(Protocol[T_co]):
-    """The function that is supervised. It runs until cancelled and calls ``started`` when it does its work."""
+    """The supervised function. It runs until cancelled and calls ``started`` once it is ready."""
 
     async def __call__(self, *, task_status: trio.TaskStatus[T_co]) -> None:
-        """Be the agent."""
+        """Run the agent."""
 
 
 class Supervisor(Generic[T]):
     """Owns the state of the process between its start and its end.
 
-    ``checks``, ``status`` and ``beside`` are called with what main gave to ``started``: the checks behind the watchdog,
-    one line for ``systemctl status``, and what runs beside main from then on. ``end_now`` ends the process at once;
-    ``last_signal``, called with the one that came, has the next signal do so, whatever Trio does meanwhile.
+    ``checks``, ``status`` and ``beside`` are called with what main passed to ``started``: the checks behind the
+    watchdog, one line for ``systemctl status``, and a task that runs next to main from then on. ``end_now`` ends the
+    process at once; ``last_signal``, called with the received one, has the next signal do so, whatever Trio does
+    meanwhile.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Supervisor(Generic[T]):
         self._going_down = False
 
     async def run(self, main: Main[T], signals: AsyncIterator[int]) -> None:
-        """Run main until it ends or a signal comes. Raises what main raises, in groups, and StartFailed."""
+        """Run main until it ends or a signal comes. Raises main's errors, in groups, and StartFailed."""
         watchdog = self._notifier.watchdog_seconds
         if watchdog is not None and watchdog < WATCHDOG_SECONDS_MIN:
             raise StartFailed(
@@ -115,22 +116,22 @@ class Supervisor(Generic[T]):
         came, came_at = await anext(signals), trio.current_time()
         self._last_signal(came)
         name = signal.Signals(came).name
-        log.info("Going down: %s", name)
+        log.info("Stopping: %s", name)
         self._going_down = True
-        self._notifier.stopping(f"going down: {name}", self._stop_seconds_max)
+        self._notifier.stopping(f"stopping: {name}", self._stop_seconds_max)
         work.cancel()
         with trio.move_on_after(self._stop_seconds_max):
-            again = await anext(signals)  # one that Trio has received already; another bypasses it
+            again = await anext(signals)  # Trio has received one already; another bypasses it
             while is_echo(came, again, trio.current_time() - came_at):
                 again = await anext(signals)
-            log.error("Ended at once: a second signal, %s, while going down", signal.Signals(again).name)
+            log.error("Ended at once: a second signal, %s, while stopping", signal.Signals(again).name)
             self._end_now(EXIT_FAILED)
             return
-        log.error("Ended at once: going down took more than %g seconds", self._stop_seconds_max)
+        log.error("Ended at once: stopping took more than %g seconds", self._stop_seconds_max)
         self._end_now(EXIT_FAILED)
 
     async def _report(self, started: T, said: str) -> None:
-        """Keep systemd's status line up to date, until the agent is going down."""
+        """Keep systemd's status line up to date, until the agent stops."""
         async for _ in Every(_STATUS_SECONDS):
             if self._going_down:
                 return
@@ -166,9 +167,10 @@ def run(
     notifier: Notifier | None = None,
     stderr: TextIO | None = None,
 ) -> int:
-    """Run the agent to its end; the exit code. On failure the reason is the last line on ``stderr``. Raises nothing.
+    """Run the agent to its end and return the exit code. On failure the reason is the last line on ``stderr``. Raises
+    nothing.
 
-    ``notifier`` notifies systemd, by default as the environment sets it. See ``Supervisor`` for the others.
+    ``notifier``: notifies systemd, by default as the environment sets it. See ``Supervisor`` for the others.
     """
     systemd = Notifier.take_from(os.environ) if notifier is None else notifier
 
@@ -196,8 +198,8 @@ def run(
 
 
 def last_words(error: BaseException, stderr: TextIO) -> int:
-    """Print why the process ends, the reason last; the exit code. An operator's faults are printed without a traceback,
-    one line per fault."""
+    """Print why the process ends, the reason last, and return the exit code. An operator's faults are printed without a
+    traceback, one line per fault."""
     leaves = _leaves(error)
     if not all(isinstance(leaf, (StartFailed, KeyboardInterrupt)) for leaf in leaves):
         log.critical("The agent ends", exc_info=error)
@@ -209,12 +211,12 @@ def last_words(error: BaseException, stderr: TextIO) -> int:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why, in one line: every root exception, each once."""
+    """Return the reason in one line: every root exception, each once."""
     return "; ".join(dict.fromkeys(" ".join(_said(leaf).split()) for leaf in _leaves(error)))
 
 
 def _leaves(error: BaseException) -> list[BaseException]:
-    """The exceptions in a group, without mere cancellations."""
+    """Return the exceptions in a group, without mere cancellations."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
     leaves = [leaf for inner in error.exceptions for leaf in _leaves(inner)]
@@ -236,7 +238,7 @@ def _end_now(code: int) -> None:
 
 
 def is_echo(first: int, number: int, seconds: float) -> bool:
-    """Whether a signal that came so long after the first is the same one once more."""
+    """True if a signal that came this long after the first is a repetition of it."""
     return number == first and seconds < ECHO_SECONDS
 
 
@@ -247,11 +249,11 @@ def _end_at_next_signal(first: int) -> None:
 
 
 def _end_at_once(first: int, came_at: float, number: int, _frame: FrameType | None) -> None:
-    """Print that and end, whatever the main thread is just doing. That may be writing to the log, so the log is not
-    used, and its stream gets a line only where that does not block."""
+    """Print that and end, whatever the main thread is doing. That may be writing to the log, so the log is not used,
+    and its stream gets a line only if that does not block."""
     if is_echo(first, number, time.monotonic() - came_at):
         return
-    said = f"error: ended at once: {signal.Signals(number).name} came while going down\n"
+    said = f"error: ended at once: {signal.Signals(number).name} came while stopping\n"
     with suppress(OSError, ValueError):
         if sys.stderr is not None and select.select([], [sys.stderr], [], 0)[1]:
             os.write(sys.stderr.fileno(), said.encode())
@@ -260,7 +262,7 @@ def _end_at_once(first: int, came_at: float, number: int, _frame: FrameType | No
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Leave the process's signal handlers as they were found."""
+    """Restore the process's signal handlers."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         yield

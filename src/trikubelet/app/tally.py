@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def tally(node: Node, *, in_cluster: bool) -> Tally:
-    """The pods as they are now. ``in_cluster``: static pods have mirror pods, which stay as long as a manifest has the
+    """Return the current pods. ``in_cluster``: static pods have mirror pods, which stay as long as a manifest has the
     pod, terminated or not (``core.mirror``)."""
     found = Tally()
     desired = {pod.metadata.uid: pod for pod in node.desired}

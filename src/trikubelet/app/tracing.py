@@ -1,13 +1,13 @@
-"""Traces for an OpenTelemetry collector, where the configuration has ``tracing``: spans of pod syncs, of relists, of
-calls to the runtime, requests to the API server and answers of the node's API. They are sent as OTLP over HTTP; the
-span of a request travels with it, as W3C's Trace Context.
+"""Traces for an OpenTelemetry collector, if the configuration has ``tracing``: spans of pod syncs, of relists, of calls
+to the runtime, requests to the API server and answers of the node's API. They are sent as OTLP over HTTP; the span of a
+request travels with it, as W3C's Trace Context.
 
     Spans ─► sampler ─► a queue (the oldest are dropped) ─► thread ─► collector
       └─ a request's headers ─► the server
 
-OpenTelemetry is an extra (``otel`` in pyproject.toml), loaded only by ``open_tracing``: an agent without traces
-has neither its code nor its thread. Its exporter blocks, which is why it has that thread; the event loop only ever puts
-a span into the queue. An unavailable collector is logged once, and once more when it is back.
+OpenTelemetry is an extra (``otel`` in pyproject.toml), loaded only by ``open_tracing``: an agent without traces has
+neither its code nor its thread. Its exporter blocks, so it has a thread; the event loop only ever puts a span into the
+queue. An unavailable collector is logged once, and once more when it is back.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ BATCH_MAX: Final = 512
 EVERY_SECONDS: Final = 5.0
 EXPORT_SECONDS_MAX: Final = 10.0
 FAREWELL_SECONDS_MAX: Final = 3.0
-"""How long a shutdown waits for the last spans to be sent."""
+"""How long a shutdown waits for the last spans to be sent, in seconds."""
 MISSING: Final = (
     "tracing: OpenTelemetry is not installed: pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http "
     "(for a deb, an rpm or the single file see docs/packages.md: Traces), or take tracing out of the configuration"
 )
-"""It names OpenTelemetry's own packages: ``trikubelet`` on the package index may be a stranger's."""
+"""It names OpenTelemetry's own packages: ``trikubelet`` on the package index may be an unrelated project."""
 
 
 class OpenTelemetry:
@@ -92,7 +92,7 @@ class OpenTelemetry:
         try:
             await trio.sleep_forever()
         finally:
-            # Without a thread they are lost, which must not become how the agent ended.
+            # Without a thread they are lost, which must not change how the agent ended.
             with trio.move_on_after(FAREWELL_SECONDS_MAX, shield=True), suppress(OSError):
                 await ThreadPool("the last spans", 1).run(self._provider.shutdown)
 
@@ -104,7 +104,7 @@ class Question:
     """Holds the span of one outgoing request (``kit.spans.Asking``)."""
 
     def __init__(self, span: Any, headers: Mapping[str, str], error: Any) -> None:
-        """``error``: what a span's status is when it failed."""
+        """``error``: the span's status after a failure."""
         self._span = span
         self._error = error
         self.headers = headers
@@ -119,7 +119,7 @@ class Question:
 
 
 def open_tracing(tracing: Tracing, node_name: str) -> OpenTelemetry:
-    """Start tracing. Raises StartFailed where OpenTelemetry is not installed."""
+    """Start tracing. Raises StartFailed if OpenTelemetry is not installed."""
     try:
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - see above
         from opentelemetry.sdk.trace import SpanLimits, TracerProvider  # noqa: PLC0415
@@ -131,7 +131,7 @@ def open_tracing(tracing: Tracing, node_name: str) -> OpenTelemetry:
         sampler=ParentBased(TraceIdRatioBased(tracing.sampling_rate_per_million / 1_000_000)),
         resource=Resource.create({"service.name": "kubelet", "service.version": VERSION, "host.name": node_name}),
         span_limits=SpanLimits(max_attributes=32, max_events=32, max_links=8),
-        shutdown_on_exit=False,  # an agent's shutdown is not to wait for a collector
+        shutdown_on_exit=False,  # an agent's shutdown must not wait for a collector
     )
     processor = BatchSpanProcessor(
         LoggedExporter(_exporter(tracing.endpoint), tracing.endpoint),
@@ -146,7 +146,7 @@ def open_tracing(tracing: Tracing, node_name: str) -> OpenTelemetry:
 
 
 def _exporter(endpoint: str) -> Any:
-    """The exporter. A host and port, as upstream has it, is used without TLS."""
+    """Return the exporter. A host and port, as upstream has it, is used without TLS."""
     import requests  # noqa: PLC0415 - with the exporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
 
@@ -157,8 +157,8 @@ def _exporter(endpoint: str) -> Any:
 
 
 class LoggedExporter:
-    """Exports as ``exporter`` does (OpenTelemetry's SpanExporter), logging when the collector goes and comes back, in
-    place of a line for each batch. Owns which of the two was last. Called in the exporting thread only."""
+    """Exports like ``exporter`` (OpenTelemetry's SpanExporter), but logs only when the collector goes and comes back,
+    instead of a line for each batch. Owns its last state. Called in the exporting thread only."""
 
     def __init__(self, exporter: Any, endpoint: str) -> None:
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
@@ -171,19 +171,17 @@ class LoggedExporter:
         result = self._exporter.export(spans)
         fails = result.name != "SUCCESS"
         if fails and not self._fails:
-            why = (
-                "Traces are lost: the collector at %s does not take them (it must listen for OTLP over HTTP, port 4318)"
-            )
+            why = "Traces are lost: the collector at %s does not accept them (it needs OTLP over HTTP, port 4318)"
             log.warning(why, self._endpoint)
         elif self._fails and not fails:
-            log.info("The collector at %s takes traces again", self._endpoint)
+            log.info("The collector at %s accepts traces again", self._endpoint)
         self._fails = fails
         return result
 
     def shutdown(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         self._exporter.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Nothing is kept here."""
+        """Return at once, because nothing is buffered here."""
         return bool(self._exporter.force_flush(timeout_millis))

@@ -1,6 +1,6 @@
-"""From settings and the machine to what the parts take: bounds, rules, node facts.
+"""Translates settings and the machine's facts into the inputs of the parts: bounds, rules, node facts.
 
-The one place where a configuration field gets its effect on pods. This is plain translation; the decisions are in
+It is the one place where a configuration field gets its effect on pods. This is plain translation; the decisions are in
 ``core``. Read by the composition root only.
 """
 
@@ -51,7 +51,7 @@ ENSURES_RIGHTS = "KubeletEnsureSecretPulledImages"
 
 
 def bounds_of(configuration: KubeletConfiguration) -> Bounds:
-    """The agent's bounds, with the configured ones."""
+    """Return the agent's bounds, with the configured ones."""
     return Bounds(
         resync_seconds=configuration.sync_frequency,
         file_check_seconds=configuration.file_check_frequency,
@@ -62,7 +62,7 @@ def bounds_of(configuration: KubeletConfiguration) -> Bounds:
 
 
 def rules_of(settings: Settings, bounds: Bounds) -> Rules:
-    """The configuration about pods."""
+    """Return the configuration about pods."""
     return Rules(
         bounds=bounds,
         backoff=_backoff(settings),
@@ -125,7 +125,7 @@ def _pulls(settings: Settings, bounds: Bounds) -> PullRules:
         at_once_max=1 if configuration.serialize_image_pulls else parallel,
         per_second=configuration.registry_pull_qps,
         burst=configuration.registry_burst,
-        # Where containers are only simulated, so are images.
+        # Where containers are simulated, images are too.
         verification=policy if settings.gate(ENSURES_RIGHTS) and settings.runtime.endpoint != FAKE else None,
         plugins=settings.credential_plugins,
         is_machine=partial(_is_machine, settings),
@@ -133,7 +133,7 @@ def _pulls(settings: Settings, bounds: Bounds) -> PullRules:
 
 
 def _is_machine(settings: Settings, image: str) -> bool:
-    """Whether the image is this machine itself."""
+    """True if the image is this machine itself."""
     return settings.runtime.endpoint == EMBEDDED and host_image(image) is not None
 
 
@@ -146,8 +146,8 @@ def _backoff(settings: Settings) -> BackoffLimits:
 
 
 def facts_of(settings: Settings, reading: NodeReading, subordinate_ids: SubordinateIds) -> NodeFacts:
-    """The node facts, but for its addresses; ``subordinate_ids`` are as ``host.subordinate_ids`` read them. Raises
-    StartFailed when the resolv.conf for pods cannot be read, or those ids are not sufficient."""
+    """Return the node facts, without its addresses; ``subordinate_ids``: as ``host.subordinate_ids`` read them. Raises
+    StartFailed if the resolv.conf for pods cannot be read, or those ids are not sufficient."""
     configuration = settings.configuration
     resolv_conf = read_resolv_conf(Path(configuration.resolv_conf)) if configuration.resolv_conf else DNSConfig()
     amounts = capacity(reading, configuration.max_pods, configuration.pods_per_core)
@@ -178,7 +178,7 @@ def facts_of(settings: Settings, reading: NodeReading, subordinate_ids: Subordin
         reserved_cgroups=tuple(_reserved_cgroups(configuration)),
         user_ids=_user_ids(configuration, subordinate_ids),
         embedded=settings.runtime.endpoint == EMBEDDED,
-        # The runtime inside the agent runs everything as the agent's own user then, too.
+        # The runtime inside the agent then runs everything as the agent's own user, too.
         may_mount=reading.may_mount or not settings.runtime.inside,
         booted_ns=reading.booted_ns,
     )
@@ -198,7 +198,7 @@ def _memory_rules(settings: Settings, reading: NodeReading, amounts: Mapping[str
 
 
 def identity_of(settings: Settings, reading: NodeReading) -> Identity:
-    """The node's identity, for its cluster and for the downward API."""
+    """Return the node's identity, for its cluster and for the downward API."""
     configuration = settings.configuration
     return Identity(
         name=settings.node_name,
@@ -214,7 +214,7 @@ def identity_of(settings: Settings, reading: NodeReading) -> Identity:
 
 
 def address_rules_of(settings: Settings) -> AddressRules:
-    """What is configured of the node's addresses."""
+    """Return the configuration of the node's addresses."""
     return AddressRules(
         node_name=settings.node_name,
         given=settings.node_ips,
@@ -228,7 +228,7 @@ def _user_ids(configuration: KubeletConfiguration, subordinate_ids: SubordinateI
     try:
         return pool_of(wish.ids_per_pod if wish else HOST_IDS, subordinate_ids, configuration.max_pods)
     except ValueError as error:
-        where = "userNamespaces.idsPerPod, maxPods, and what /etc/subuid and /etc/subgid say of the user kubelet"
+        where = "userNamespaces.idsPerPod, maxPods, and the lines of /etc/subuid and /etc/subgid for the user kubelet"
         raise StartFailed(f"ids for pods with hostUsers: false: {error}; see {where}") from error
 
 
@@ -237,8 +237,8 @@ def _reserved(configuration: KubeletConfiguration) -> Reserved:
 
 
 def _pods_reserve(configuration: KubeletConfiguration) -> Reserved:
-    """What the cgroup of all pods reserves. An eviction threshold is not: below it pods are evicted, one by one and by
-    their requests, and the kernel must not kill first."""
+    """Return what the cgroup of all pods reserves. An eviction threshold is not reserved: below it pods are evicted,
+    one by one and by their requests, and the kernel must not kill first."""
     is_enforced = "pods" in configuration.enforce_node_allocatable
     return Reserved((configuration.system_reserved, configuration.kube_reserved)) if is_enforced else Reserved()
 

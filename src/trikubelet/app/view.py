@@ -1,6 +1,6 @@
-"""What the servers may see of a node (``server.node_view.NodeView``), over the parts that ``app/node.py`` joined.
+"""The node as the servers see it (``server.node_view.NodeView``), made from the parts in ``app/node.py``.
 
-Pods are looked up by `ShownPods`, their containers by `ContainerRuns`; everything else is read here.
+``ShownPods`` finds pods, ``ContainerRuns`` their containers; everything else is read here.
 """
 
 from __future__ import annotations
@@ -76,31 +76,31 @@ class View:
         self._runs = ContainerRuns(node, self._pods, pod_logs)
 
     def pods(self) -> Sequence[k8s.Pod]:
-        """Every pod with its newest status. An unchanged pod is the same object as the last time."""
+        """Return every pod with its newest status. An unchanged pod is the same object as in the last call."""
         return self._pods.all()
 
     def named(self, namespace: str, name: str) -> k8s.Pod:
-        """The pod of that name, as it is shown. Raises NoSuchPod."""
+        """Return the pod of that name, as it is shown. Raises NoSuchPod."""
         return self._pods.named(namespace, name)
 
     def running(self) -> Sequence[k8s.Pod]:
-        """The pods of which something runs, desired or not, as the runtime has them."""
+        """Return the pods with a running container, desired or not, as the runtime has them."""
         return self._pods.running()
 
     async def log(self, namespace: str, name: str, container: str, *, previous: bool) -> LogPlace:
-        """The log of a container's newest run, or of the one before. Raises NotShown or NoSuchPod."""
+        """Return the log of a container's newest run, or of the one before. Raises NotShown or NoSuchPod."""
         return await self._runs.log(namespace, name, container, previous=previous)
 
     def running_container(self, namespace: str, name: str, container: str, uid: str = "") -> RunningContainer:
-        """The current run of a container. Raises NotShown or NoSuchPod."""
+        """Return the current run of a container. Raises NotShown or NoSuchPod."""
         return self._runs.running_container(namespace, name, container, uid)
 
     def running_sandbox(self, namespace: str, name: str, uid: str = "") -> str:
-        """The id of a pod's sandbox that is ready. Raises NotShown or NoSuchPod."""
+        """Return the id of a pod's ready sandbox. Raises NotShown or NoSuchPod."""
         return self._runs.running_sandbox(namespace, name, uid)
 
     def events(self) -> Sequence[k8s.Event]:
-        """The events that are remembered, last seen longest ago first."""
+        """Return the recorded events, least recently seen first."""
         return [self._event(event) for event in self._node.events.all()]
 
     def _event(self, event: Event) -> k8s.Event:
@@ -127,7 +127,7 @@ class View:
         )
 
     def faults(self) -> Sequence[ManifestFault]:
-        """The current faults of the manifests."""
+        """Return the current faults of the manifests."""
         found = []
         for _, state in sorted(self._manifests().items()):
             kept = [pod.metadata for pod in state.pods if full_name(pod) not in state.lines]
@@ -157,7 +157,7 @@ class View:
         ]
 
     def work(self) -> Sequence[PodWork]:
-        """What the agent is doing, pod by pod."""
+        """Return the agent's work, by pod."""
         now = trio.current_time()
         unseen = {one.uid: one for one in self._node.pleg.uninspected_pods()}
         return [self._work(worker, unseen.get(worker.pod.metadata.uid), now) for worker in self._node.workers]
@@ -181,53 +181,53 @@ class View:
         return msgspec.structs.replace(work, unseen_seconds=now - unseen.since, unseen_because=unseen.why)
 
     def node(self) -> NodeNote:
-        """The state of the node itself."""
+        """Return the node's name and problems."""
         state = self._node.runtime_state
         found = [state.unhealthy(), state.network_problem(), self._node.pleg.remark()]
         sources_not_ready = sorted(self._node.desired.sources_not_ready)
         if sources_not_ready:
-            found.append(f"no word yet from the source {' and '.join(sources_not_ready)}: its pods are not known")
+            found.append(f"no data yet from the source {' and '.join(sources_not_ready)}: its pods are unknown")
         return NodeNote(self._node_name, tuple(problem for problem in found if problem))
 
     def pleg(self) -> Figures:
-        """The PLEG's metrics."""
+        """Return PLEG's figures."""
         return self._node.pleg.figures()
 
     def rejected(self) -> Mapping[str, int]:
-        """How many pods the node rejected, by reason."""
+        """Return the number of rejected pods, by reason."""
         return self._node.admission.rejected
 
     def preempted(self) -> Mapping[str, int]:
-        """How many pods were preempted for critical ones, by the resource that was short."""
+        """Return the number of pods preempted for critical ones, by the resource that was short."""
         return self._node.evaluation.preempted
 
     def shutdown_times(self) -> ShutdownTimes:
-        """When its pods were last ended because the machine went down."""
+        """Return when the node's pods were last terminated because the machine shut down."""
         return self._node.shutdown.times
 
     def evicted(self) -> tuple[Mapping[str, int], Mapping[str, Distribution]]:
-        """How many pods were evicted, and how old (seconds) the measurement was that each was evicted for; both by the
-        eviction signal."""
+        """Return the number of evicted pods, and the age in seconds of the measurement that caused each eviction, both
+        by eviction signal."""
         return self._node.eviction.evicted, self._node.eviction.stats_ages
 
     def images_removed(self) -> Mapping[str, int]:
-        """How many unused images were removed, by the reason."""
+        """Return the number of unused images removed, by the reason."""
         return self._node.image_garbage.removed
 
     def probes(self) -> Sequence[ProbeFigures]:
-        """The results of each probe so far."""
+        """Return the results of each probe so far."""
         return self._node.probes.figures()
 
     def publishing(self) -> PublishFigures | None:
-        """How far statuses and events are published; None on a node without an API server."""
+        """Return the progress of publishing statuses and events; None on a node without an API server."""
         return None if self._member is None else self._member.publishing()
 
     def calls(self) -> Sequence[CallFigures]:
-        """Metrics of the calls to the runtime, by path, for each connection."""
+        """Return the calls to the runtime, by connection and path."""
         return self._calls
 
     def figures(self) -> NodeFigures:
-        """The other metrics of the node's parts."""
+        """Return the other figures of the node's parts."""
         node, member = self._node, self._member
         return NodeFigures(
             setup=self._setup(),
@@ -248,7 +248,7 @@ class View:
 
 
 def _object_note(held: ManifestObject) -> ObjectNote:
-    """An object without its values."""
+    """Return an object without its values."""
     more = held.binary_data if isinstance(held, k8s.ConfigMap) else held.string_data
     meta = held.metadata
     return ObjectNote(

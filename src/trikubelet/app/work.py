@@ -1,8 +1,8 @@
-"""The work nursery: what is ended before the services, and may be given time to end the pods first.
+"""The work nursery, which ends before the services, and may get time to end the pods first.
 
     open_work ──► the block: tasks begun in the work ──► cancelled ──► ``last`` (if any) ──► the work is cancelled
 
-With a runtime inside the agent, ``last`` ends the pods while all that runs them still works. Without, or when the
+With a runtime inside the agent, ``last`` ends the pods while everything that runs them still works. Without, or if the
 work or a service has failed, the work is cancelled at once.
 """
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 async def open_work(
     broken: trio.Event, last: Callable[[], Awaitable[None]] | None
 ) -> AsyncGenerator[tuple[trio.Nursery, trio.Nursery]]:
-    """Two nurseries, both open until the caller is cancelled: one that ends then, and the work, which goes on for as
-    long as ``last`` takes. ``broken``: a service has ended, so the work cannot go on. ``last`` bounds its own time."""
+    """Yield two nurseries, both open until the caller is cancelled: one that ends then, and the work, which continues
+    while ``last`` runs. ``broken``: a service has ended, so the work cannot continue. ``last`` bounds its own time."""
     async with trio.open_nursery() as nursery:
         shielded = await open_shielded_nursery(nursery)
         is_ending = trio.Event()
 
         async def end() -> None:
-            # In the work's own nursery: where a part of the work has failed, this is cancelled with it.
+            # In the work's own nursery: if a part of the work has failed, this is cancelled with it.
             await is_ending.wait()
             if last is not None:
                 await last()

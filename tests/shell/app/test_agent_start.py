@@ -103,8 +103,8 @@ SOCKETS = "run/" if os.geteuid() else ""  # below the root directory
 @pytest.mark.parametrize(
     ("endpoint", "obstacle", "told"),
     [
-        ("fake:", "logs/containers", "it is no directory; the agent keeps files there: remove what is in the way"),
-        ("fake:", "image_manager", "it is no directory; the agent keeps files there"),
+        ("fake:", "logs/containers", "it is not a directory; the agent keeps files there: remove what is in the way"),
+        ("fake:", "image_manager", "it is not a directory; the agent keeps files there"),
         ("fake:", f"{SOCKETS}fake.sock", "is not a socket; remove it"),
         ("embedded:", f"{SOCKETS}embedded.sock", "is not a socket; remove it"),
         ("embedded:", "embedded", "Not a directory"),

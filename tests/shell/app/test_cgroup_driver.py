@@ -72,7 +72,7 @@ async def test_that_the_configuration_says_something_else_is_reported(
     caplog.set_level("INFO")
     await asked("systemd")
 
-    assert "Cgroup driver: systemd, as the container runtime has it; cgroupDriver says cgroupfs" in caplog.text
+    assert "Cgroup driver: systemd, as the container runtime reports; cgroupDriver is cgroupfs" in caplog.text
 
 
 AWAY = (None,) * 20

@@ -58,7 +58,7 @@ def test_each_flag_needs_the_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("expected", "text"),
     [
-        ("is no program that can be run", plugin("missing")),
+        ("is not an executable program", plugin("missing")),
         ("Duplicate value", f"{plugin('a')}---\n{plugin('a')}"),
         ("there is no configuration in", "# nothing\n"),
         ("", "{"),

@@ -238,7 +238,7 @@ async def test_a_check_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(doctor, "_runtime", hangs)
     seen = await found(settings(tmp_path, "--standalone"))
 
-    assert ["not found out within 10 s"] == [finding.found for finding in seen["runtime"]]
+    assert ["the check did not end within 10 s"] == [finding.found for finding in seen["runtime"]]
 
 
 async def test_a_check_that_fails_is_a_finding_and_costs_no_other(
@@ -251,7 +251,7 @@ async def test_a_check_that_fails_is_a_finding_and_costs_no_other(
     seen = await found(settings(tmp_path, "--standalone", "--container-runtime-endpoint=fake:"))
 
     disks = [finding.found for name, part in seen.items() if name.startswith("disk ") for finding in part]
-    assert {"cannot be found out: [Errno 5] Input/output error"} == set(disks)
+    assert {"the check failed: [Errno 5] Input/output error"} == set(disks)
     assert {"runtime", "sysctls"} <= set(seen)
 
 
@@ -277,7 +277,7 @@ async def test_a_bug_in_a_check_does_not_end_the_agent_that_starts(
     monkeypatch.setattr(doctor, "_swap", buggy)
     await doctor.warn(settings(tmp_path, "--standalone", "--container-runtime-endpoint=fake:"))
 
-    assert ["The doctor could not look at this node"] == [record.message for record in caplog.records]
+    assert ["The doctor could not check this node"] == [record.message for record in caplog.records]
 
 
 async def test_the_certificates_it_makes_for_its_ports_are_looked_at_while_it_has_these_ports(tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ async def test_every_right_is_asked_for_and_those_that_are_missing_are_reported(
     [
         ("https://192.0.2.9:6443: no route", ApiUnreachable("no route")),
         ("https://192.0.2.9:6443 does not know this node's user: who?", Unauthorized("who?")),
-        ("it cannot be asked: the plugin failed", NothingToShow("the plugin failed")),
+        ("cannot send requests to it: the plugin failed", NothingToShow("the plugin failed")),
     ],
 )
 async def test_an_api_server_that_does_not_answer_is_reported_once(
@@ -461,7 +461,7 @@ async def test_a_kubeconfig_of_no_use_is_reported_by_who_looks_and_logged_by_who
 
     monkeypatch.setattr(cluster_doctor, "find_access", found_access)
     (finding,) = await examined(of)
-    told = f"{tmp_path}/kubeconfig is of no use any more: "
+    told = f"{tmp_path}/kubeconfig is not usable any more: "
     assert (WARNING, True) == (finding.severity, finding.found.startswith(told))
     assert "bootstrapping again" not in caplog.text
 
@@ -490,7 +490,7 @@ async def test_the_certificate_that_is_shown_is_the_one_that_is_judged(
         found = [one for one in await examined(renews) if one.check == "certificates"]
 
     theirs = f"{tmp_path}/kubeconfig's certificate"
-    wanted = (GOOD, f"{own}, shown instead of {theirs}, is good") if rotates else (ERROR, f"{theirs} ended on 2001")
+    wanted = (GOOD, f"{own}, presented instead of {theirs}, is good") if rotates else (ERROR, f"{theirs} ended on 2001")
     assert [wanted] == [(one.severity, one.found[: len(wanted[1])]) for one in found]
 
 

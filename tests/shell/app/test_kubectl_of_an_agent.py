@@ -84,25 +84,23 @@ async def test_whoever_writes_is_sent_to_the_file(place: Path) -> None:
             if (await asked_of(one, pod))[0] == 200:
                 break
         code, told = await asked_of(one, pod, "DELETE")
-        assert (405, f'this API can only be read: pod "web-n1" is what {manifest} says, so change or remove that') == (
+        assert (405, f'this API is read-only: {manifest} defines pod "web-n1", so change or remove that') == (
             code,
             told["message"],
         )
         _, told = await asked_of(one, "/api/v1/namespaces/default/pods", "POST")
-        assert f"what the manifests in {manifest.parent} say, so write one there" in told["message"]
+        assert f"the manifests in {manifest.parent} define the pods, so write one there" in told["message"]
         _, told = await asked_of(one, "/api/v1/nodes/n1", "PATCH")
-        assert (
-            f"what runs is what the manifests in {manifest.parent} say, so take away what is to go" in told["message"]
-        )
+        assert f"the manifests in {manifest.parent} define the pods, so remove manifests there" in told["message"]
 
 
 @pytest.mark.parametrize(
     ("why", "words"),
     [
-        ("--kubectl-port: 65536 is no port (0 to 65535)", ["--kubectl-port=65536"]),
-        ("--kubectl-port: -1 is no port (0 to 65535)", ["--kubectl-port=-1"]),
+        ("--kubectl-port: 65536 is not a port (0 to 65535)", ["--kubectl-port=65536"]),
+        ("--kubectl-port: -1 is not a port (0 to 65535)", ["--kubectl-port=-1"]),
         (
-            "--kubectl-port: is for a node without a cluster (leave one of the two out: in a cluster kubectl asks the "
+            "--kubectl-port: is for a node without a cluster (leave one of the two out: in a cluster kubectl uses the "
             "API server)",
             ["--kubectl-port=1", "--kubeconfig=x"],
         ),
@@ -127,7 +125,7 @@ async def test_a_token_that_cannot_be_kept_ends_the_start(place: Path) -> None:
     (place / "root").mkdir()
     (place / "root" / "kubectl").write_text("in the way")
     with pytest.RaisesGroup(
-        pytest.RaisesExc(StartFailed, match="no certificate or token for kubectl can be kept in .*: File exists"),
+        pytest.RaisesExc(StartFailed, match="cannot store a certificate or token for kubectl in .*: File exists"),
         flatten_subgroups=True,
     ):
         async with agent(settings(place, f"--kubectl-port={free_port()}")):
@@ -138,8 +136,6 @@ async def test_a_token_that_is_no_text_ends_the_start(place: Path) -> None:
     token = place / "root" / "kubectl" / "token"
     token.parent.mkdir(parents=True)
     token.write_bytes(b"\xff\xfe")
-    with pytest.RaisesGroup(
-        pytest.RaisesExc(StartFailed, match="kubectl/token is no ASCII text; remove the file"), flatten_subgroups=True
-    ):
+    with pytest.RaisesGroup(pytest.RaisesExc(StartFailed, match="kubectl/token is not ASCII"), flatten_subgroups=True):
         async with agent(settings(place, f"--kubectl-port={free_port()}")):
             pass

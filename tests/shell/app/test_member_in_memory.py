@@ -578,4 +578,4 @@ async def test_a_bug_in_what_is_noted_of_one_pod_keeps_no_other_from_being_run(
         await until(lambda: bench.running() == ["bad", "web"])
         await until(lambda: bench.phase("bad") == bench.phase("web") == "Running")
 
-    assert 1 == sum("Pod default/bad: a bug in taking note" in line for line in caplog.messages)
+    assert 1 == sum("Pod default/bad: a bug in recording its state" in line for line in caplog.messages)

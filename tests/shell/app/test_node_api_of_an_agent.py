@@ -87,7 +87,7 @@ async def test_curves_that_are_asked_for_and_not_spoken_are_named(
     async with agent(settings(place, **at_home(place, trustme.CA(), tlsCurvePreferences=[24, 29, 99999]))):
         pass
 
-    expected = "tlsCurvePreferences: Python's TLS takes one curve: 24 is spoken, and not 29, 99999"
+    expected = "tlsCurvePreferences: Python's TLS supports one curve: using 24, not 29, 99999"
     assert [expected] == [line for line in caplog.messages if line.startswith("tlsCurvePreferences")]
 
 
@@ -222,7 +222,7 @@ async def test_certificates_that_cannot_be_used_end_the_start(place: Path, what:
     made = settings(place, **asked)
 
     with pytest.RaisesGroup(
-        pytest.RaisesExc(StartFailed, match="the node's API cannot be served over TLS: .+"), flatten_subgroups=True
+        pytest.RaisesExc(StartFailed, match="cannot serve the node's API over TLS: .+"), flatten_subgroups=True
     ):
         async with agent(made):
             pass
@@ -247,9 +247,9 @@ def test_in_a_cluster_there_is_one_unless_it_is_not_wanted(place: Path) -> None:
 def test_alone_what_only_an_api_server_can_do_is_refused_to_who_asks_for_it(place: Path) -> None:
     path = place / "config.yaml"
     assert [
-        f"{path}:1: authentication.webhook.enabled: there is no API server that could be asked for tokens "
+        f"{path}:1: authentication.webhook.enabled: it needs an API server for tokens "
         "(set it to false, or enableServer: false)",
-        "the default: authorization.mode: there is no API server that could be asked for rights "
+        "the default: authorization.mode: it needs an API server for rights "
         "(set it to AlwaysAllow, or enableServer: false)",
     ] == [
         line.replace(":3:", ":1:").replace(":4:", ":1:")

@@ -75,9 +75,9 @@ async def test_what_cannot_be_restarted_is_refused_with_the_reason(autojump_cloc
         asked = notes(node, view)
         with pytest.raises(NoSuchPod):
             asked.restart("default", "nobody", "")
-        with pytest.raises(NotShown, match='has no container "x" that lasts; it has a'):
+        with pytest.raises(NotShown, match='has no container "x" that can be restarted; it has a'):
             asked.restart("default", "web", "x")
-        with pytest.raises(NotShown, match="a would not come again: its restart policy is Never"):
+        with pytest.raises(NotShown, match="a would not be started again: its restart policy is Never"):
             asked.restart("default", "once", "")
         await trio.sleep(50)
         assert {"a": 0} == restarts(node, "once")

@@ -56,7 +56,7 @@ def test_a_root_directory_without_pods_may_change_its_runtime(tmp_path: Path) ->
 def test_pods_of_another_runtime_are_not_touched(before: str, now: str, tmp_path: Path) -> None:
     bind_to_runtime(tmp_path, before)
     _pod(tmp_path)
-    with pytest.raises(StartFailed, match=f"live on the container runtime {before}.*--root-dir"):
+    with pytest.raises(StartFailed, match=f"has pods on the container runtime {before}.*--root-dir"):
         bind_to_runtime(tmp_path, now)
     bind_to_runtime(tmp_path, before)
 

@@ -28,7 +28,7 @@ def settings(*argv: str, surroundings: Surroundings = ROOT) -> Settings:
 
 @pytest.mark.parametrize("question", ["--help", "--version"])
 def test_flags_that_ask_a_question_are_no_settings_for_the_others_would_be_lost(question: str) -> None:
-    with pytest.raises(StartFailed, match=f"^{question} asks the agent about itself"):
+    with pytest.raises(StartFailed, match=f"^{question} only prints"):
         settings("--root-dir=/b", "--container-runtime-endpoint=fake:", question)
 
 
@@ -115,7 +115,7 @@ def test_a_directory_for_sockets_that_cannot_be_made_is_reported_with_the_variab
     with pytest.raises(StartFailed) as failed:
         make_run_dir(places.run_dir, places.root_dir)
 
-    assert f"{tmp_path}/file/trikubelet: Not a directory; the agent's socket would be there" in str(failed.value)
+    assert f"{tmp_path}/file/trikubelet: Not a directory; XDG_RUNTIME_DIR sets it" in str(failed.value)
     assert "because XDG_RUNTIME_DIR says so" in str(failed.value)
 
 
@@ -179,9 +179,9 @@ def test_a_configured_runtime_and_the_default_without_standalone_need_no_record(
 
 
 def test_without_a_home_the_user_is_told_what_is_missing() -> None:
-    assert ["neither XDG_STATE_HOME nor HOME says where an ordinary user's files go; set HOME"] == faults_of(
-        surroundings=Surroundings(1000, {}, "n")
-    )
+    assert [
+        "neither XDG_STATE_HOME nor HOME is set, so there is no place for an ordinary user's files (set HOME)"
+    ] == faults_of(surroundings=Surroundings(1000, {}, "n"))
 
 
 def test_the_configured_log_directory_beats_the_users(tmp_path: Path) -> None:
@@ -208,9 +208,9 @@ def test_without_kubeconfig_the_agent_is_standalone_and_says_so() -> None:
 
 
 def test_standalone_beside_a_kubeconfig_is_refused() -> None:
-    assert [
-        "--standalone: no API server is wanted, and --kubeconfig names one (leave one of the two out)"
-    ] == faults_of("--standalone", "--kubeconfig=/k")
+    assert ["--standalone: it means no API server, but --kubeconfig names one (leave one of the two out)"] == faults_of(
+        "--standalone", "--kubeconfig=/k"
+    )
 
 
 def test_the_manifests_are_where_the_configuration_says_and_the_default_is_said(tmp_path: Path) -> None:
@@ -301,11 +301,11 @@ def test_everything_wrong_is_reported_together(tmp_path: Path) -> None:
         f"{tmp_path}/c.yaml:3: healthzPort: Invalid value: 70000: must be between 0 and 65535",
         f'{tmp_path}/c.yaml:4: maxPod: unknown field (did you mean "maxPods"?)',
         f"{tmp_path}/c.yaml:6: port: the key is given twice, first in line 5 (remove one of the two)",
-        f"{tmp_path}/d/1.conf:1: there is nothing in the file (write a KubeletConfiguration or remove it)",
+        f"{tmp_path}/d/1.conf:1: the file is empty (write a KubeletConfiguration or remove it)",
         f"{tmp_path}/d/2.conf:4: a second document (put one KubeletConfiguration into one file)",
         "--max-pods: Invalid value: -1: must be 0 or more",
-        "--bootstrap-kubeconfig: needs --kubeconfig, where its outcome is written",
-        "--cloud-provider: 'aws' is none: no cloud provider is built in "
+        "--bootstrap-kubeconfig: needs --kubeconfig, to which its result is written",
+        "--cloud-provider: 'aws' is unknown: no cloud provider is built in "
         "(write --cloud-provider=external and run the cloud's own controller)",
         "--exit-on-lock-contention: needs --lock-file",
         "--node-ip: 'x' must be an IP address, such as 10.9.8.7 or 2001:db8::ffff",
@@ -477,7 +477,9 @@ def test_messages_of_the_runtime_may_be_longer_than_upstreams_within_bounds() ->
     assert 16 * 2**20 == settings().runtime_message_bytes_max
     assert 64 * 2**20 == settings("--runtime-message-mib=64").runtime_message_bytes_max
     for wrong in (15, 257, 0, -1):
-        with pytest.raises(StartFailed, match=rf"^--runtime-message-mib: {wrong} MiB is no limit .* \(16 to 256\)$"):
+        with pytest.raises(
+            StartFailed, match=rf"^--runtime-message-mib: {wrong} MiB is not a valid limit .* \(16 to 256\)$"
+        ):
             settings(f"--runtime-message-mib={wrong}")
 
 

@@ -117,7 +117,7 @@ async def test_readiness_is_told_when_main_has_started_and_the_end_when_a_signal
         (5, "STATUS=3 pods"),
         (7, "STOPPING=1"),
         (7, "EXTEND_TIMEOUT_USEC=10000000"),  # the time it may take, should TimeoutStopSec be shorter
-        (7, "STATUS=going down: SIGTERM"),
+        (7, "STATUS=stopping: SIGTERM"),
     ] == house.notifier.lines
     assert house.given_back
     assert [] == house.ended
@@ -305,7 +305,7 @@ async def test_systemd_is_told_to_the_end_that_the_agent_goes_down(autojump_cloc
         house.signal(signal.SIGTERM)
         house.status = "2 pods"
 
-    assert "STATUS=going down: SIGTERM" == [line for _, line in house.notifier.lines if line.startswith("STATUS=")][-1]
+    assert "STATUS=stopping: SIGTERM" == [line for _, line in house.notifier.lines if line.startswith("STATUS=")][-1]
     assert 40 == round(house.notifier.times("WATCHDOG=1")[-1])  # it is alive all the while
 
 
@@ -442,7 +442,7 @@ def test_a_signal_ends_a_real_process_in_good_order(tmp_path: Path, number: sign
         code, logged = process.end()
 
     assert 0 == code
-    assert f"Going down: {number.name}" in logged
+    assert f"Stopping: {number.name}" in logged
     assert logged.rstrip().endswith("] Ended")
 
 
@@ -464,7 +464,7 @@ def test_a_second_signal_ends_a_real_process_even_when_its_loop_is_stuck(tmp_pat
         code, logged = process.end()
 
     assert 1 == code
-    assert "error: ended at once: SIGINT came while going down" == logged.splitlines()[-1]
+    assert "error: ended at once: SIGINT came while stopping" == logged.splitlines()[-1]
 
 
 @pytest.mark.slow

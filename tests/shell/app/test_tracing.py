@@ -196,8 +196,8 @@ def test_a_collector_is_told_of_when_it_goes_and_when_it_comes_back(caplog: pyte
         for _ in range(6):
             told.export(())
 
-    lost = "Traces are lost: the collector at c:4318 does not take them (it must listen for OTLP over HTTP, port 4318)"
-    assert [lost, "The collector at c:4318 takes traces again", lost] == caplog.messages
+    lost = "Traces are lost: the collector at c:4318 does not accept them (it needs OTLP over HTTP, port 4318)"
+    assert [lost, "The collector at c:4318 accepts traces again", lost] == caplog.messages
 
 
 def test_an_agent_without_traces_loads_nothing_of_them() -> None:

@@ -135,7 +135,7 @@ async def test_a_node_says_why_it_cannot_work(autojump_clock: MockClock) -> None
             (
                 "runtime is down",
                 "cannot inspect default/web (70s: no answer yet)",
-                "no word yet from the source http: its pods are not known",
+                "no data yet from the source http: its pods are unknown",
             ),
         )
         == View(stuck, VirtualClock(), "n", "/logs", dict).node()
@@ -232,7 +232,7 @@ async def test_a_disk_that_does_not_tell_what_logs_there_are_keeps_nobody_waitin
     async with seen(bench, pod("web", container(image="missing:1", image_pull_policy="Never"))) as (_, view):
         await until(lambda: ("web", "0/1", "ErrImageNeverPull") in words(view))
         monkeypatch.setattr(bench.files, "log_attempts", hang)
-        why = "/logs/default_web_uid-web cannot be seen: the disk did not answer within 10 s"
+        why = "/logs/default_web_uid-web: the disk did not answer within 10 s"
         with pytest.raises(NotShown, match=why):
             await view.log("default", "web", "main", previous=False)
 

@@ -649,7 +649,7 @@ def test_an_agents_flags_that_are_not_understood_end_with_2_and_files_that_are_n
     ("said", "flag"),
     [
         ("error: --root-dir={} is given before --, and --root-dir=/b after it\n", "--root-dir=/b"),
-        ("error: --help asks the agent about itself and starts none: leave it out\n", "--help"),
+        ("error: --help only prints and starts no agent: leave it out\n", "--help"),
     ],
 )
 def test_an_agents_flags_that_are_of_no_one_agent_end_with_2(

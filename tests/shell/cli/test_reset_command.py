@@ -119,7 +119,7 @@ def test_without_one_the_pods_of_the_default_root_directory_end(tmp_path: Path, 
     ("arguments", "said"),
     [
         (["--root-dir={}", "--", "--root-dir=/b"], "--root-dir={} is given before --, and --root-dir=/b after it"),
-        (["--", "--root-dir={}", "--version"], "--version asks the agent about itself and starts none: leave it out"),
+        (["--", "--root-dir={}", "--version"], "--version only prints and starts no agent: leave it out"),
         (["--", "--root-dir"], "--root-dir: missing argument"),
         (["--", "--root-dri={}"], "--root-dri: unknown flag"),
     ],

@@ -131,7 +131,7 @@ async def test_who_waits_to_be_rejected_has_no_worker_and_an_edit_does_not_get_h
         view = View(node, VirtualClock(), "n", "/logs", dict)
         shown, waiting = (one.status or k8s.PodStatus() for one in view.pods())
         assert ("", "Pending", "WaitsForRuntime") == (shown.reason, waiting.phase, waiting.reason)
-        assert "has not answered yet; unless it says otherwise" in waiting.message
+        assert "has not answered yet; unless its answer changes this" in waiting.message
         said = "node(s) didn't have free ports for the requested pod ports: host port 80/TCP is in use by pod default/a"
         assert waiting.message.endswith(said)
         assert node.statuses.get("uid-b") is None, "what is not certain is told to nobody else"
