@@ -385,7 +385,7 @@ def plant_an_empty_reference(patch: pytest.MonkeyPatch) -> None:
 BREAKS = (
     (plant_objects_that_never_come, "was never made"),
     (plant_volumes_that_stay_as_they_were, "and file says"),
-    (plant_an_empty_reference, "which nobody says"),
+    (plant_an_empty_reference, "which no object has"),
     (plant_nothing_waits, "already"),
     (plant_the_terminating_return, "came back from Terminating"),
     (plant_a_hasty_end, "and a container of it runs"),

@@ -1,8 +1,8 @@
-"""Which specs a running sync may act on: the simulation's record of the pods each worker held during it.
+"""Records the specs that a running sync may act on: the pods that each worker held during it, for the simulation.
 
-A sync goes on with the pod it started with, and an edit, and its reversal, may come meanwhile; edits may be
-notified late, and several at once. So the witness asks here, and not the scenario, which specs may justify stopping a
-container. Whether the agent holds the right pod in the end is checked once everything is calm.
+A sync continues with the pod it started with, and an edit, and its reversal, may come meanwhile; edits may be notified
+late, and several at once. So the witness reads here, and not in the scenario, which specs may justify stopping a
+container. Whether the agent has the right pod in the end is checked once everything is calm.
 """
 
 from __future__ import annotations

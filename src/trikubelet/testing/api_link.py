@@ -2,8 +2,8 @@
 
 It is up, or down, or silent: a half-open connection that accepts everything and delivers nothing. Or it leads to
 another of the cluster's API servers, which is cut off from new writes: it serves reads that may be stale from its
-cache, and its watches wait; consistent reads, and every write, still go to the store that all share.
-``testing.memory_api`` asks it before every request; a test or a simulation sets its state.
+cache, and its watches wait; consistent reads, and every write, still go to the shared store. ``testing.memory_api``
+checks it before every request; a test or a simulation sets its state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REPEATS_FROM = 5
 
 
 class LinkState(Enum):
-    """What a network does with requests and replies."""
+    """The reactions of a network to requests and replies."""
 
     UP = "up"
     DOWN = "down"
@@ -44,7 +44,7 @@ class LinkState(Enum):
 
 
 class Link:
-    """Owns whether requests get through, and which watches are open. ``heard``: up to which version the peer server has
+    """Owns the state of the network, and the open watches. ``heard``: the version up to which the peer server has
     received writes, None for all."""
 
     def __init__(self) -> None:

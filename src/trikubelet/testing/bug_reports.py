@@ -30,7 +30,7 @@ class _BugReports(logging.Handler):
 
 @contextmanager
 def errors_blamed(world: World, witness: Witness) -> Iterator[None]:
-    """What the agent logs in the block goes to the trace, its errors to the witness, and nothing anywhere else."""
+    """Log messages of the agent in the block go to the trace, its errors to the witness, and nothing anywhere else."""
     handler = _BugReports(world, witness)
     logger = logging.getLogger("trikubelet")
     level, spreads = logger.level, logger.propagate

@@ -3,7 +3,7 @@
 While the runtime is away, calls wait before they are made, as in a channel that is not connected.
 
 check_lives ─► asks ─► the call has its effect ─► is_answered
-               killed: it has none           └──► killed: it has, or it is taken back
+               killed: it has none           └──► killed: it has, or it is rolled back
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
     from trikubelet.testing.chance import Problems
 
-KILLED = "whoever asked has been killed"
+KILLED = "the caller was killed"
 TAKEN_BACK_SHARE = 0.5
-"""Of the calls whose caller is killed between their effect and their answer, where the runtime can take it back."""
+"""The share of calls that are rolled back if their caller is killed between their effect and their answer, where the
+runtime can do that."""
 
 
 class Caller:
-    """Owns which calls of an agent are under way, whether it has been killed, and whether its runtime is away."""
+    """Owns the calls in progress of an agent, and whether it has been killed, and its runtime is away."""
 
     def __init__(self, problems: Problems, chance: random.Random) -> None:
         self._problems = problems
@@ -36,10 +37,10 @@ class Caller:
         self._is_killed = False
         self._back: trio.Event | None = None
         self.at_effect: dict[str, Callable[[], None]] = {}
-        """What is called once, when the next call of that name has had its effect and is not answered yet."""
+        """Functions called once, when the next call of that name has had its effect and is not answered yet."""
 
     def kill(self) -> None:
-        """The agent is killed: it gets no answer to the calls under way, and makes no others."""
+        """Kill the agent: it gets no answer to the calls in progress, and makes no others."""
         self._is_killed = True
         for call in self._under_way:
             call.cancel()
@@ -52,7 +53,7 @@ class Caller:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """For the length of the block nobody is at the runtime's socket. Calls that were made before go on."""
+        """Take the runtime away from its socket for the length of the block. Calls that were made before continue."""
         assert self._back is None
         self._back = trio.Event()
         try:
@@ -62,20 +63,20 @@ class Caller:
             self._back = None
 
     async def wait_connected(self) -> None:
-        """Return once the runtime is there. Raises RuntimeUnavailable once the agent was killed."""
+        """Return once the runtime is connected. Raises RuntimeUnavailable once the agent was killed."""
         while self._back is not None:
             with self.until_killed():
                 await self._back.wait()
         await self.check_lives()
 
     async def asks(self, call: str, *, may_hang: bool) -> None:
-        """The request's way to the runtime."""
+        """Pass a request on to the runtime."""
         with self.until_killed():
             await self._problems.before(call, may_hang=may_hang)
 
     async def is_answered(self, call: str, undo: Callable[[], None] | None = None) -> None:
-        """The answer's way back. A runtime that notices that the caller is gone may ``undo`` what it has done, as
-        containerd does; one that gives a call up settles it first."""
+        """Pass the answer back. A runtime that notices that its caller is gone may ``undo`` the call, as containerd
+        does; a caller that cancels a call settles it first."""
         if (meet := self.at_effect.pop(call, None)) is not None:
             meet()
         try:

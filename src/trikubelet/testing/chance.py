@@ -1,4 +1,4 @@
-"""Problems: what can go wrong with a call to a port, drawn from a seed."""
+"""Problems of calls to a port, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Problems:
         self.chance = chance or random.Random(0)  # noqa: S311 - a simulation's seed
 
     async def before(self, call: str, *, may_hang: bool = True) -> None:
-        """What happens before a call does its work: time passes, or it fails or hangs, if it may."""
+        """Apply the problems before a call does its work: time passes, or it fails or hangs, if it may."""
         if self._is_exempt(call):
             await trio.lowlevel.checkpoint()
             return
@@ -55,7 +55,7 @@ class Problems:
             raise self.error(call, done=False)
 
     async def after(self, call: str) -> None:
-        """What happens after a call did its work: the answer takes time, or is lost."""
+        """Apply the problems after a call did its work: the answer takes time, or is lost."""
         if self._is_exempt(call):
             await trio.lowlevel.checkpoint()
             return
@@ -64,19 +64,19 @@ class Problems:
             raise self.error(call, done=True)
 
     def loses_event(self) -> bool:
-        """Whether the next container event is lost."""
+        """True if the next container event is lost."""
         return self.chance.random() < self.odds.lost_event
 
     def loses_stream(self) -> bool:
-        """Whether the stream of events ends now."""
+        """True if the stream of events ends now."""
         return self.chance.random() < self.odds.lost_stream
 
     def repeats_event(self) -> bool:
-        """Whether an event that was sent before is sent again."""
+        """True if an event that was sent before is sent again."""
         return self.chance.random() < self.odds.repeated_event
 
     def error(self, call: str, *, done: bool) -> Exception:
-        """How a call fails, before or after it was done: here as a runtime's does."""
+        """Return a call's error, before or after it was done: here like a runtime's."""
         if self.chance.random() < 0.5:
             return RuntimeUnavailable(f"{call}: the connection was lost")
         return RuntimeFailure(f"{call}: simulated failure")
@@ -90,8 +90,8 @@ class Problems:
 
 
 class ImageProblems(Problems):
-    """Draws the problems of an image service. A pull has no deadline, so one that hangs does until its registry goes
-    on; ``hang`` is how likely that is, drawn from ``hangs``, so that the other problems stay as they were."""
+    """Draws the problems of an image service. A pull has no deadline, so a hanging one waits for its registry;
+    ``hang``: the probability of that, drawn from ``hangs``, so that the other problems stay the same."""
 
     def __init__(self, odds: Odds, chance: random.Random, hangs: random.Random) -> None:
         super().__init__(odds, chance)
@@ -100,12 +100,12 @@ class ImageProblems(Problems):
         self._goes_on = trio.Event()
 
     def end_hangs(self) -> None:
-        """The registry answers hanging pulls, and lets none hang any more."""
+        """Have the registry answer hanging pulls, and let none hang any more."""
         self.hang = 0.0
         self._goes_on.set()
 
     async def before(self, call: str, *, may_hang: bool = True) -> None:
-        """As for any call; a pull may hang first."""
+        """Apply the problems of any call; a pull may hang first."""
         if call == "PullImage" and self.hangs.random() < self.hang:
             await self._goes_on.wait()
         await super().before(call, may_hang=may_hang)
@@ -118,5 +118,5 @@ class VolumeProblems(Problems):
         return min(super()._latency(), SLOW_VOLUME_SECONDS_MAX)
 
     def error(self, call: str, *, done: bool) -> Exception:
-        """How a volume fails."""
+        """Return a volume's error."""
         return VolumeFailed("FailedMount", f"{call}: simulated failure")

@@ -1,8 +1,8 @@
-"""What a simulated cluster does to a node that is its member: the other half of the scenario, drawn from the same seed.
+"""The events of a simulated cluster around a member node: the other half of the scenario, drawn from the same seed.
 
 A scheduler binds pods, users change and delete them, controllers write their own fields and sometimes others, an
 operator deletes mirror pods and the node itself. The API server's pods *are* the desired ones of the source "api", so
-every write is noted in ``Wanted``. The network between the two, and the server's failures, are here as well.
+every write is recorded in ``Wanted``. The network between the two, and the server's failures, are here as well.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ FOREIGN_CONDITION = "example.com/checked"
 
 
 class ClusterScenario:
-    """Owns the cluster outside the node: its server, the network to it, and the problems of both. ``by_hand``: whether
-    the current write is not the node's."""
+    """Owns the cluster outside the node: its server, the network to it, and the problems of both. ``by_hand``: the
+    current write is not the node's."""
 
     def __init__(self, seed: int, chance: random.Random, wanted: Wanted, world: World, pods: Scenario) -> None:
         problems = random.Random(f"network {seed}")  # noqa: S311 - a simulation's seed
@@ -220,7 +220,7 @@ class ClusterScenario:
                 self._delete(pod, 0)
 
     def tidy(self) -> None:
-        """An operator removes a sandbox that has ended, with what the node could have learned from it."""
+        """Remove a sandbox that has ended, as an operator does, with the data that the node could have read from it."""
         ended = [one for one in self._world.sandboxes.values() if one.state is not SandboxState.READY]
         if ended:
             victim = self._chance.choice(ended)
@@ -284,7 +284,7 @@ class ClusterScenario:
 
     @property
     def is_reachable(self) -> bool:
-        """Whether requests get through."""
+        """True if requests get through."""
         return self.link.state is LinkState.UP
 
     # ---- small ----

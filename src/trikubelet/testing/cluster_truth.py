@@ -1,4 +1,5 @@
-"""What an API server must have of a node once nothing disturbs either any more: the other half of the final check.
+"""The state that an API server must have of a node once nothing disturbs either any more: the other half of the final
+check.
 
 Like ``testing/truth.py`` it compares the world, the desired pods and the server's objects, and shares no code with the
 agent's decisions. Each function returns the first difference, or None.
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from trikubelet.testing.world import World
 
 RECENT_SECONDS_MAX = 3.0
-"""What happened within this time need not be reported yet."""
+"""Changes within that many seconds need not be reported yet."""
 LEASE_SECONDS_MAX = 15.0
 
 
 def unpublished(world: World, wanted: Wanted, objects: Sequence[k8s.Pod]) -> str | None:
-    """How the server's pods differ from the desired ones and the observed state."""
+    """Return how the server's pods differ from the desired ones and the observed state."""
     static = {pod.metadata.name: pod for _, pod in wanted.all() if is_static(pod)}
     shown = {pod.metadata.name: status_uid(pod) for pod in objects if is_mirror(pod)}
     if shown != {name: pod.metadata.uid for name, pod in static.items()}:
@@ -83,7 +84,7 @@ def _container_unlike(there: ContainerStatus, published: k8s.ContainerStatus | N
         is_reported = state is not None and state.running is not None and published.container_id.endswith(there.id)
         return None if is_reported else f"runs as {there.id}, published: {published.container_id} {state}"
     ends = [one.terminated for one in (state, last) if one is not None and one.terminated is not None]
-    # Of one whose start was taken back nothing ever ran, so there is no end of it to show.
+    # A container whose start was rolled back never ran, so it has no end to show.
     has_ended = there.state is ContainerState.EXITED and there.started_at
     if has_ended and not any(end.exit_code == there.exit_code for end in ends):
         return f"ended with {there.exit_code}, published: {state}, before: {last}"
@@ -91,7 +92,7 @@ def _container_unlike(there: ContainerStatus, published: k8s.ContainerStatus | N
 
 
 def _is_recent(world: World, there: ContainerStatus) -> bool:
-    """Whether the container changed just now; it is reported as waiting, too, until its postStart hook has ended."""
+    """True if the container changed just now; it is reported as waiting, too, until its postStart hook has ended."""
     changed = max(there.created_at, there.started_at, there.finished_at)
     hooked = max((one.ended_at for one in world.commands.get(there.id, ())), default=0.0)
     since = min(wall_ns() - changed, (trio.current_time() - hooked) * SECOND_NS)
@@ -99,7 +100,7 @@ def _is_recent(world: World, there: ContainerStatus) -> bool:
 
 
 def unfit(node: k8s.Node | None, lease: k8s.Lease | None) -> str | None:
-    """How the node's object and lease differ from those of a healthy node."""
+    """Return how the node's object and lease differ from those of a healthy node."""
     if node is None or node.status is None:
         return "the node is not registered"
     ready = next((one.status for one in node.status.conditions if one.type == "Ready"), "missing")

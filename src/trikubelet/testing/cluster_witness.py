@@ -1,9 +1,9 @@
 """The witness at the API server: checks an agent's writes for violations.
 
-    every write of a pod     by an agent that runs · of the containers of that very pod · no part of a status older
-                             than one already written (``status_order``) · a terminal phase is never reverted, nor
-                             reported while something runs · others' fields stay · an object is removed only when it
-                             is being deleted and nothing of it runs
+    every write of a pod     by a running agent · of the containers of that very pod · no part of a status older than
+                             one already written (``status_order``) · a terminal phase is never reverted, nor reported
+                             while a container runs · others' fields stay · an object is removed only when it is being
+                             deleted and no container of it runs
     every pod notified       an agent's cache of a pod only gets newer: no version goes back, no deleted pod comes
                              back
     every write of the node  Ready is not reverted while the runtime is healthy, as by a restart of the agent
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 TERMINAL = frozenset({"Succeeded", "Failed"})
 OUTAGE_WINDOW_SECONDS = 10.0
 OUTAGE_REQUESTS_MAX = 80
-"""Requests in a window while no connection succeeds: every part's first tries, and no more."""
+"""Requests in a window while no connection succeeds: every part's first attempts, and no more."""
 
 WATCHES_MAX = 5
-"""Of pods, the node and services, and of the two objects that pods of the cluster need (``settings``)."""
+"""Watches of pods, the node and services, and of the two objects that pods of the cluster need (``settings``)."""
 
 
 class ClusterWitness:
-    """Owns what was written to the server so far. ``is_well``: whether the runtime has had no problems for a while."""
+    """Owns the writes to the server so far. ``is_well``: the runtime has had no problems for a while."""
 
     def __init__(self, witness: Witness, world: World, scenario: ClusterScenario, is_well: Callable[[], bool]) -> None:
         self._witness = witness
@@ -120,7 +120,7 @@ class ClusterWitness:
     def _on_removal(self, pod: k8s.Pod) -> None:
         uid, name = pod.metadata.uid, pod.metadata.name
         if not pod.metadata.deletion_timestamp:
-            self._witness.blame(f"pod {name} ({uid}) is removed, and nobody asked for its end")
+            self._witness.blame(f"pod {name} ({uid}) is removed without a request")
         if self._world.running_of(uid):
             self._witness.blame(f"pod {name} ({uid}) is removed, and a container of it runs")
 

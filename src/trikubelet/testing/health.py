@@ -1,4 +1,4 @@
-"""How a simulated container answers probes: written in the probe, as its behaviour is in its command.
+"""The answers of a simulated container to probes: written in the probe, like its behaviour in its command.
 
     ok          always healthy
     fail        never
@@ -9,8 +9,8 @@
     hang        no answer
     odd         healthy or, at random, an error without a result; for commands
 
-In a command, an HTTP path or a service's name: ``check flips 3``, ``/NAME/flips/3``. The answer depends only on how
-long the container has run, so that an oracle can know it. The kind of the probe may stand before it: then the listener
+They are in a command, an HTTP path or a service's name: ``check flips 3``, ``/NAME/flips/3``. The answer depends only
+on how long the container has run, so that an oracle can know it. If the kind of the probe comes before it, the listener
 (``Listener``) is notified of the answer.
 """
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 Listener = Callable[[str, str, bool], None]
-"""Called with a container's id, the kind of probe it answered, and whether it was healthy. Errors are no answers."""
+"""Called with a container's id, the kind of probe it answered, and whether it was healthy. Errors are not answers."""
 KINDS = ("liveness", "readiness", "startup")
 
 
@@ -29,7 +29,7 @@ def split_kind(behaviour: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 
 def is_well(behaviour: Sequence[str], ran_seconds: float) -> bool:
-    """Whether a container that has run for so long is healthy, by the behaviour of its probe."""
+    """True if a container that has run for that time is healthy, by the behaviour of its probe."""
     kind, *rest = behaviour
     seconds = float(rest[0]) if rest else 0.0
     match kind:
@@ -46,7 +46,7 @@ def is_well(behaviour: Sequence[str], ran_seconds: float) -> bool:
 
 
 def answers_after(behaviour: Sequence[str]) -> float:
-    """How long the answer takes, in seconds."""
+    """Return how long the answer takes, in seconds."""
     if behaviour[0] == "hang":
         return float("inf")
     return float(behaviour[1]) if behaviour[0] == "slow" else 0.0

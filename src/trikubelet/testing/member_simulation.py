@@ -1,4 +1,4 @@
-"""A whole member of a cluster from a seed: a simulation as in ``testing/simulation.py``, with an API server.
+"""A whole member of a cluster from a seed: a simulation like ``testing/simulation.py``, with an API server.
 
 The agent is joined to a cluster in memory (``app/cluster.py``) over connections that fail in every way. Pods of two
 sources are static and get mirror pods; the source "api" is the server, whose pods are its desired ones. The cluster's
@@ -44,11 +44,11 @@ READING = NodeReading(NODE_NAME, FACTS.memory_bytes, 4, architecture="amd64")
 IDENTITY = Identity(NODE_NAME, NODE_NAME, "amd64")
 MILD_LATENCY_SECONDS_MAX = 0.1
 WELL_AFTER_SECONDS = 10.0
-"""How long an unready node may be due to a failed runtime: a hung call, and the next check of it."""
+"""How long an unready node may be caused by a failed runtime, in seconds: a hung call, and the next check of it."""
 
 
 def run_member_life(seed: int, *, trace: bool = False) -> Outcome:
-    """Run the simulation of that seed as a member of a cluster. As ``run_node`` in all else."""
+    """Run the simulation of that seed as a member of a cluster. Otherwise like ``run_node``."""
     return run_life(MemberLife(seed, trace=trace))
 
 
@@ -57,7 +57,7 @@ class MemberLife(Life):
 
     sources = tuple(source for source in SOURCES if source != API_SOURCE)
     converge_seconds_max = 240.0
-    """As without a cluster, and before that two silent watches, which are trusted for 90 s each."""
+    """Seconds as without a cluster, and before that two silent watches, which are trusted for 90 s each."""
     described = self_described(IDENTITY)
     notices_seconds_max = converge_seconds_max  # a watch may still be silent when the state converges by chance
     bounds = replace(
@@ -121,7 +121,7 @@ class MemberLife(Life):
         super()._agent_goes(chance)
 
     def _let_deleted_go(self) -> None:
-        """Here the server does, on the agent's request."""
+        """Do nothing: here the server does it, on the agent's request."""
 
     async def _calm(self) -> None:
         self._note_weather()

@@ -1,8 +1,8 @@
 """An API server in memory (``ports.Api``): one client's connections to an ``ApiServer``, with problems.
 
 The server outlives its clients; the network between is a ``Link`` (``testing.api_link``). Random problems are drawn by
-``ApiProblems``; a test plans its own (``MemoryApi.plan``). As with the real client no request waits forever: what was
-not answered within ``ANSWER_SECONDS_MAX`` is lost.
+``ApiProblems``; a test plans its own (``MemoryApi.plan``). Like the real client no request waits for ever: an answer
+that does not arrive within ``ANSWER_SECONDS_MAX`` is lost.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ApiProblems(Problems):
     lag_versions_max = 0
 
     def error(self, call: str, *, done: bool) -> ApiError:
-        """What the client raises."""
+        """Return the client's error."""
         if done:
             return ApiLost(f"{call}: the connection was lost")
         kinds: list[ApiError] = [
@@ -65,7 +65,7 @@ class ApiProblems(Problems):
         return self.chance.choice(kinds)
 
     def lag_versions(self) -> int:
-        """How many versions old the next list is that may be stale."""
+        """Return how many versions old the next list is that may be stale."""
         return self.chance.randint(0, self.lag_versions_max)
 
 

@@ -1,6 +1,6 @@
-"""The containers of a ``World``, asked over the network in memory (``ports.Handlers``).
+"""The containers of a ``World``, reached over a network in memory (``ports.Handlers``).
 
-A path ``/NAME/WORDS…`` or a service ``NAME/WORDS…`` asks the container of that name of the pod at the address; its
+A path ``/NAME/WORDS…`` or a service ``NAME/WORDS…`` addresses the container of that name of the pod at the address; its
 answers are described in ``testing.health``. At an address without a running sandbox connections are refused.
 """
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 class MemoryHandlers:
-    """Owns nothing: the world knows which containers run, and since when. ``listener`` is called with every answer."""
+    """Owns nothing: the world has the running containers, and their start times. ``listener`` is called with every
+    answer."""
 
     def __init__(self, world: World, listener: Listener = to_nobody) -> None:
         self._world = world
@@ -37,7 +38,7 @@ class MemoryHandlers:
         return HttpAnswer(200 if await self._asked(target.host, name, behaviour) else 500)
 
     def prepare_http_get(self, target: HttpTarget) -> Callable[[], Awaitable[HttpAnswer]]:
-        """The same, to be asked again and again."""
+        """Return the same, to be called repeatedly."""
         return partial(self.http_get, target)
 
     async def tcp_connect(self, host: str, port: int) -> None:
@@ -47,7 +48,7 @@ class MemoryHandlers:
             raise Unreachable(f"dial tcp {host}:{port}: connect: connection refused")
 
     async def grpc_health(self, host: str, _port: int, service: str, _agent: str) -> Health:
-        """SERVING or not."""
+        """Return SERVING or not."""
         name, *behaviour = service.split("/")
         return Health.SERVING if await self._asked(host, name, behaviour) else Health.NOT_SERVING
 

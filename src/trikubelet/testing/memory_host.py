@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 
 class MemoryHostNetwork:
-    """A machine's addresses (``ports.HostNetwork``), as a test puts them. ``held``: those it has besides those its
-    routes send from; ``names``: what DNS says; ``dns_seconds``: after so long."""
+    """A machine's addresses (``ports.HostNetwork``), as a test sets them. ``held``: those it has besides those its
+    routes send from; ``names``: the answers of DNS; ``dns_seconds``: their delay."""
 
     def __init__(self, *routes: str) -> None:
         self.routes: Sequence[str] = routes
@@ -46,15 +46,15 @@ class MemoryHostNetwork:
         self.dns_seconds = 0.0
 
     def routed(self) -> Sequence[str]:
-        """Those of ``routes``."""
+        """Return those of ``routes``."""
         return self.routes
 
     def has(self, address: str) -> bool:
-        """Whether it is one of either."""
+        """True if it is one of either."""
         return address in self.routes or address in self.held
 
     async def named(self, name: str) -> Sequence[str] | None:
-        """What DNS says of any name."""
+        """Return the answer of DNS for any name."""
         await trio.sleep(self.dns_seconds)
         return self.names
 
@@ -66,19 +66,19 @@ class VirtualClock:
         self._ahead_ns = 0
 
     def jump(self, seconds: float) -> None:
-        """Set the clock forward by so much, or back."""
+        """Set the clock forward by that time, or back."""
         self._ahead_ns += round(seconds * SECOND_NS)
 
     def now_ns(self) -> int:
-        """Nanoseconds since the epoch."""
+        """Return nanoseconds since the epoch."""
         return wall_ns() + self._ahead_ns
 
 
 class MemoryPodFiles:
     """Pod directories and logs as names and bytes (``ports.PodFiles``). Outlives the agent, like a disk.
 
-    ``content`` holds the files' content, by path; a test writes there what a container would. Nothing else makes a log
-    file here, so linking one makes it. ``pods`` and ``directories`` (of logs): the existing ones; a test may start with
+    ``content``: the files' content, by path; a test writes a container's files there. Nothing else makes a log file
+    here, so linking one makes it. ``pods`` and ``directories`` (of logs): the existing ones; a test may start with
     some. ``volumes``: pods with a volume in there are still mounted. ``immutable``: paths of files that cannot be
     removed; a test writes it.
     """
@@ -101,12 +101,12 @@ class MemoryPodFiles:
         self.pods.add(uid)
 
     async def remove_pod(self, uid: str) -> None:
-        """Forget the pod's directory and what is in it."""
+        """Forget the pod's directory and its content."""
         if self._volumes is not None and uid in self._volumes.mounted:
             raise StillMounted(f"/pods/{uid}/volumes is still mounted")
         self._forget(f"/pods/{uid}/")
         self.pods.discard(uid)
-        await trio.lowlevel.checkpoint()  # not before it: what was recreated meanwhile would be removed
+        await trio.lowlevel.checkpoint()  # not before it: anything recreated meanwhile would be removed
 
     async def pods_on_disk(self) -> frozenset[str]:
         """UIDs that have a directory."""
@@ -185,7 +185,7 @@ class MemoryPodFiles:
         self.directories.add(directory)
 
     async def log_attempts(self, directory: str, container: str) -> Sequence[int]:
-        """The attempts that have logs, highest first, so many at most."""
+        """Return the attempts that have logs, highest first, within the bound."""
         await trio.lowlevel.checkpoint()
         start = f"{directory}/{container}/"
         names = [path.removeprefix(start).split(".") for path in self.content if path.startswith(start)]
@@ -214,7 +214,7 @@ class MemoryPodFiles:
 
     @property
     def log_names(self) -> frozenset[str]:
-        """The same, for a test that only looks."""
+        """Return the same, for a test that only reads."""
         return frozenset(directory.rsplit("/", 1)[-1] for directory in self.directories)
 
     async def remove_log_directory(self, name: str) -> None:
@@ -225,7 +225,7 @@ class MemoryPodFiles:
         await trio.lowlevel.checkpoint()
 
     async def remove_dead_links(self, container_ids: Collection[str]) -> None:
-        """The legacy links whose log is gone, but for those of living containers."""
+        """Remove the legacy links whose log is gone, except those of living containers."""
         await trio.lowlevel.checkpoint()
         self.links = {
             link: path
@@ -240,7 +240,7 @@ class MemoryPodFiles:
         await trio.lowlevel.checkpoint()
 
     def has_log_below(self, log_path: str) -> bool:
-        """Whether the path leads below a pod's log directory."""
+        """True if the path leads below a pod's log directory."""
         path = posixpath.normpath(log_path)
         return any(path.startswith(f"{directory}/") for directory in self.directories)
 
@@ -266,7 +266,7 @@ class MemoryContainerLogs:
         return [self._size(path) for path in paths]
 
     async def free_bytes(self) -> int:
-        """As many as were not written to ``disk_bytes``."""
+        """Return the free bytes: the size without ``disk_bytes`` written."""
         await trio.lowlevel.checkpoint()
         return self.disk_bytes - sum(map(len, self._files.content.values()))
 
@@ -282,7 +282,7 @@ class MemoryContainerLogs:
         return self.parts_now(path)
 
     def parts_now(self, path: str) -> frozenset[str]:
-        """The same, for a test that only looks."""
+        """Return the same, for a test that only reads."""
         start = f"{self._inside(path)}."
         found = (name.removeprefix(start) for name in self._files.content if name.startswith(start))
         return frozenset(name for name in found if is_part(name))
@@ -321,9 +321,9 @@ class MemoryContainerLogs:
 
 
 class MemoryVolumes(FakeVolumes):
-    """Volumes as names (``ports.Volumes``), whose files are kept: ``files`` is what they hold, by path. ``left``: what
-    containers wrote to them, by whole path; a test writes it. ``on_gone`` is called with the UID of a pod that has none
-    any more."""
+    """Volumes as names (``ports.Volumes``), whose files are kept: ``files``: their content, by path. ``left``: files
+    that containers wrote to them, by whole path; a test writes it. ``on_gone`` is called with the UID of a pod that has
+    none any more."""
 
     def __init__(self, problems: Problems | None = None, on_gone: Callable[[str], None] = lambda _: None) -> None:
         super().__init__(Path("/"), NodeFacts("memory"))
@@ -343,8 +343,8 @@ class MemoryVolumes(FakeVolumes):
         self.files[path] = files
 
     async def read_env_file(self, volume_path: str, path: str, keys: Collection[str]) -> EnvFile:
-        """Of a file that a container wrote. Raises FileNotFoundError, and OSError for one that is too large or while
-        another of the volume is read."""
+        """Return the values of a file that a container wrote. Raises FileNotFoundError, and OSError for one that is too
+        large or while another of the volume is read."""
         if volume_path in self._read:
             await trio.lowlevel.checkpoint()
             raise OSError(errno.EBUSY, "an earlier read of the volume has not ended yet")
@@ -361,17 +361,18 @@ class MemoryVolumes(FakeVolumes):
         return read_env_file(content, keys)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """There is nothing to do, after a checkpoint."""
+        """Do nothing, after a checkpoint."""
         await trio.lowlevel.checkpoint()
         await super().run(task_status=task_status)
 
     async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
-        """None: there is no driver to report."""
+        """Return None: there is no driver to report."""
         await trio.lowlevel.checkpoint()
         return await super().volume_stats(uid, path)
 
     async def set_up(self, pod: Pod) -> Mapping[str, str]:
-        """Every volume's path. Raises VolumeFailed as real volumes do, also while an earlier instance's are removed."""
+        """Return every volume's path. Raises VolumeFailed like real volumes, also while an earlier instance's are
+        removed."""
         await trio.lowlevel.checkpoint()  # not after it: volumes torn down meanwhile would be set up
         if pod.spec.volumes and self._tear_downs[pod.metadata.uid]:
             raise VolumeFailed("FailedMount", "no volume is set up yet: those of an earlier instance are being removed")
@@ -396,7 +397,7 @@ class MemoryVolumes(FakeVolumes):
             await trio.lowlevel.checkpoint()
 
     async def tear_down(self, uid: str) -> None:
-        """Remove every volume after a while, in which none is set up."""
+        """Remove every volume after a while; during that none is set up."""
         self._tear_downs[path_uid(uid)] += 1
         try:
             if uid in self.said:
@@ -419,12 +420,12 @@ class MemoryPodCgroups:
         """Pods with a process that does not exit; a test writes it."""
 
     async def ensure(self, pod: Pod, *, beside: Pod | None = None) -> None:
-        """The pod has a cgroup."""
+        """Record that the pod has a cgroup."""
         await trio.lowlevel.checkpoint()
         self.pods.add(pod.metadata.uid)
 
     async def remove(self, uid: str) -> None:
-        """The pod has none. Raises CgroupFailed for a busy one."""
+        """Record that the pod has none. Raises CgroupFailed for a busy one."""
         await trio.lowlevel.checkpoint()
         path_uid(uid)
         if uid in self.busy & self.pods:

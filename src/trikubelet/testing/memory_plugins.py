@@ -1,7 +1,7 @@
 """Plugins of a node in memory (``ports.PluginSockets``) and a CSI driver that mounts nothing (``ports.CsiDriver``).
 
-The driver records requests and what is staged and published where, as a real one would, and refuses what the CSI
-specification has it refuse. A test makes it slow, failing or hanging by its attributes.
+The driver records requests and the staged and published volumes with their paths, like a real one, and rejects what the
+CSI specification requires it to reject. A test makes it slow, failing or hanging by its attributes.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ USED_BYTES = 4096
 
 
 class MemoryDriver:
-    """Owns what is staged and published, by path, and how large volumes have become, in bytes by their ids. ``calls``
-    are the changing ones, as words; ``failing`` is raised by every one of them, ``answering`` blocks them while it is
-    not set. ``condition``: the volumes' abnormal condition, if any; ``expands_in_use``: whether they grow while they
-    are published."""
+    """Owns the staged and published volumes, by path, and the volumes' new sizes, in bytes by their ids. ``calls``: the
+    changing ones, as words; ``failing``: is raised by every one of them; ``answering``: blocks them while it is not
+    set. ``condition``: the volumes' abnormal condition, if any; ``expands_in_use``: they grow while they are published.
+    """
 
     def __init__(self, capabilities: AbstractSet[Capability] = EVERYTHING, node: DriverInfo | None = None) -> None:
         self.can = frozenset(capabilities)
@@ -123,7 +123,7 @@ class MemoryPlugins:
     def listen(
         self, socket: str, name: str, driver: MemoryDriver, type_: str = CSI_PLUGIN, version: str = "1.0.0"
     ) -> None:
-        """A plugin listens there from now on."""
+        """Have a plugin listen there from now on."""
         self.drivers[socket] = driver
         self.infos[socket] = PluginInfo(type_, name, socket, (version,))
 
@@ -131,7 +131,7 @@ class MemoryPlugins:
         """See ``ports.PluginSockets``; so for all below."""
         await trio.lowlevel.checkpoint()
         if socket not in self.infos:
-            raise PluginFailed("Unavailable", f"connection error: nobody listens at {socket}")
+            raise PluginFailed("Unavailable", f"connection error: no plugin listens at {socket}")
         return self.infos[socket]
 
     async def notify(self, socket: str, error: str) -> None:

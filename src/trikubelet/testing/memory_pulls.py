@@ -69,8 +69,8 @@ class MemoryPullRecords:
 
 
 class MemoryLogins:
-    """Logins of a node (``ports.NodeLogins``). ``answers``: each plugin's answer, by its name; one that is not there
-    fails. ``asked`` is the requests to them, in order."""
+    """Logins of a node (``ports.NodeLogins``). ``answers``: each plugin's answer, by its name; a missing one fails.
+    ``asked``: the requests to them, in order."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""A container runtime in memory (``ports.Runtime``): the face of a ``World``, with problems.
+"""A container runtime in memory (``ports.Runtime``): the interface of a ``World``, with problems.
 
-Its lists and statuses are real protobuf bytes, items and maps in an order drawn again each time, as a real runtime's
-are: so a comparison of raw bytes fails.
+Its lists and statuses are real protobuf bytes, with items and maps in a random order, like a real runtime's: so a
+comparison of raw bytes fails.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class MemoryRuntime:
         await self.caller.asks(call, may_hang=may_hang)
 
     async def wait_connected(self) -> None:
-        """Return once the runtime is there. Raises RuntimeUnavailable for an agent that was killed."""
+        """Return once the runtime is connected. Raises RuntimeUnavailable for an agent that was killed."""
         await trio.lowlevel.checkpoint()
         await self.caller.wait_connected()
 
@@ -208,7 +208,7 @@ class MemoryRuntime:
         await self.caller.is_answered("UpdateContainerResources")
 
     async def exec_sync(self, container_id: str, command: Sequence[str], limit_seconds: int) -> ExecResult:
-        """Answer ``echo`` as a shell would, ``check`` as ``testing.health`` says; do ``exit CODE AFTER`` and ``hang``,
+        """Answer ``echo`` as a shell would, ``check`` like ``testing.health``; run ``exit CODE AFTER`` and ``hang``,
         but no longer than their container runs; fail the rest with 127. Raises RuntimeTimeout after the limit."""
         if command[0] == "check":
             await self._receive("ExecSync", container_id)

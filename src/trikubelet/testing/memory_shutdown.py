@@ -1,4 +1,4 @@
-"""Who shuts a machine in memory down (``ports.ShutdownManager``), and what is kept of that."""
+"""The service that shuts a machine in memory down (``ports.ShutdownManager``), and its records."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class MemoryShutdownManager:
-    """Owns whether the machine goes down, and the delays asked for. ``delay_seconds``: so long it waits at most, which
-    settings raise up to ``settings_max``, 0: they cannot be written; ``away``: nobody can be asked."""
+    """Owns the state of the shutdown, and the requested delays. ``delay_seconds``: the longest delay, which settings
+    raise up to ``settings_max``, 0: they cannot be written; ``away``: the service does not answer."""
 
     def __init__(self, delay_seconds: float = 5.0, settings_max: float = 1800.0) -> None:
         self.delay_seconds = delay_seconds
@@ -39,21 +39,21 @@ class MemoryShutdownManager:
             self.sessions.remove(session)
 
     def announce(self, is_shutting_down: bool) -> None:
-        """The machine goes down, or does not after all."""
+        """Announce a shutdown, or its cancellation."""
         self.is_shutting_down = is_shutting_down
         for session in self.sessions:
             session.put(is_shutting_down)
 
     def go_away(self) -> None:
-        """Every session breaks, and there is no new one until ``away`` is False."""
+        """Break every session, and allow no new one until ``away`` is False."""
         self.away = True
         for session in self.sessions:
             session.put(None)
 
     def confirm_there(self) -> None:
-        """Raises OSError where nobody can be asked."""
+        """Raises OSError if the service does not answer."""
         if self.away:
-            raise ConnectionError("nobody is there")
+            raise ConnectionError("the service does not answer")
 
     def __repr__(self) -> str:
         return f"<MemoryShutdownManager: {len(self.delays)} delays>"
@@ -68,7 +68,7 @@ class MemoryShutdownSession:
         self._put = trio.lowlevel.ParkingLot()
 
     def put(self, announced: bool | None) -> None:
-        """An announcement."""
+        """Queue an announcement."""
         self._announced.append(announced)
         self._put.unpark_all()
 
@@ -113,7 +113,7 @@ class MemoryShutdownSession:
 
 
 class MemoryShutdownRecords:
-    """Owns what was written last."""
+    """Owns the last written times."""
 
     def __init__(self) -> None:
         self.times = ShutdownTimes()

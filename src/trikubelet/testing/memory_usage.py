@@ -1,4 +1,4 @@
-"""What a node in memory and its pods use (``ports.NodeUsage``): what a test or a scenario says they do."""
+"""The resource usage of a node in memory and its pods (``ports.NodeUsage``), as a test or a scenario sets it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ TOTAL: Final = {
 
 
 class MemoryUsage:
-    """Owns what is available of each signal of the node, and what pods use, by UID. ``image_disk``: images are on a
-    disk of their own; ``problem``: why nothing can be measured."""
+    """Owns the available amount of each signal of the node, and the usage of pods, by UID. ``image_disk``: images are
+    on a disk of their own; ``problem``: why nothing can be measured."""
 
     def __init__(self) -> None:
         self.available = {signal: total // 2 for signal, total in TOTAL.items()}
@@ -54,7 +54,7 @@ class MemoryUsage:
         return StatsSnapshot(wall_ns(), await self.node(), tuple(self.pods.values()))
 
     async def disks_measured(self) -> None:
-        """They always are."""
+        """Return at once: they always are."""
         await trio.lowlevel.checkpoint()
 
     def uses(
@@ -68,7 +68,7 @@ class MemoryUsage:
         volumes: Mapping[str, int] | None = None,
         container: str = "main",
     ) -> None:
-        """The pod uses so many bytes of memory, and of the disk in one container's layer, its logs, and volumes."""
+        """Set the pod's usage: bytes of memory, and of the disk in one container's layer, its logs, and volumes."""
         one = ContainerUsed(
             name=container,
             id=f"{uid}-{container}",

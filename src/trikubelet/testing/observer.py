@@ -1,12 +1,12 @@
 """The observer: follows one agent through a simulated world, and reports violations to the witness.
 
-    every call to the runtime, as it comes in    no start after terminating, or before the init containers have ended
-                                                  well in this sandbox · no healthy desired container is stopped ·
+    every call to the runtime, as it comes in    no start after terminating, or before the init containers have
+                                                  succeeded in this sandbox · no healthy desired container is stopped ·
                                                   no container before its preStop hook or its grace period has ended
                                                   no container without its volumes, no volume is removed before it
-                                                  no variable that is in no manifest · no container is restarted over
-                                                  and over without its backoff, whatever it exits of
-                                                  no static pod beside a running one of its name
+                                                  no variable that is in no manifest · no container is restarted
+                                                  repeatedly without its backoff, whatever it exits of
+                                                  no static pod next to a running one of its name
     every status that is published               one version per change · restart counts and phases never go back ·
                                                   ready only by the last decisive probe results
     after every step of any task                 finished means no containers · queues and memory within bounds
@@ -116,14 +116,14 @@ class Observer:
             self._starts.on_start(subject, worker.pod)
 
     def _running_beside(self, pod: Pod) -> str:
-        """The UID of another pod of its name of which a container runs."""
+        """Return the UID of another pod of its name with a running container."""
         if not is_static(pod):
             return ""
         others = {s.uid for s in self._world.sandboxes.values() if (s.namespace, s.name) == namespaced_name(pod)}
         return next((uid for uid in sorted(others - {pod.metadata.uid}) if self._world.running_of(uid)), "")
 
     def _running_under(self, pod: Pod) -> str:
-        """The name of another pod under its UID, of which a container runs."""
+        """Return the name of another pod under its UID with a running container."""
         running = {one.sandbox_id for one in self._world.running_of(pod.metadata.uid)}
         boxes = [self._world.sandboxes[id_] for id_ in sorted(running) if id_ in self._world.sandboxes]
         return next((box.name for box in boxes if (box.namespace, box.name) != namespaced_name(pod)), "")
@@ -151,8 +151,8 @@ class Observer:
             self._on_shown(uid, probed[shown.name], shown)
 
     def _on_shown(self, uid: str, container: Container, shown: ContainerStatus) -> None:
-        """A container may be ready only by its last probe results; and until this agent has enough of them, where the
-        API server has it as ready: an earlier agent may have died before it could publish what it found last."""
+        """A container may be ready only by its last probe results; and until this agent has enough of them, if the API
+        server has it as ready: an earlier agent may have died before it could publish its last results."""
         if not shown.ready or shown.state is None or shown.state.running is None:
             return
         id_ = shown.container_id.rpartition("://")[2]
@@ -199,7 +199,7 @@ class Observer:
             self._witness.blame(f"pod {uid} is stopped as COMPLETED and has not ended")
 
     def check_bounds(self) -> None:
-        """None of the agent's records may grow without bound."""
+        """Check that none of the agent's records grows without bound."""
         node = self._node
         if node is None or self._has_ended:
             return

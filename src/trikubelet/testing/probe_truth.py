@@ -1,7 +1,7 @@
-"""What follows from the results of one agent's probes: the simulation's oracle for probes.
+"""The consequences of the results of one agent's probes: the simulation's oracle for probes.
 
-It keeps every result and evaluates all of them, where the agent folds each into its state; the two have nothing in
-common but the thresholds.
+It keeps every result and evaluates all of them, while the agent folds each into its state; the two have only the
+thresholds in common.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Answers:
-    """Owns what containers answered to one agent, by container id and kind of probe, oldest first."""
+    """Owns the containers' answers to one agent, by container id and kind of probe, oldest first."""
 
     def __init__(self) -> None:
         self._given: dict[tuple[str, str], list[bool]] = {}
@@ -25,18 +25,18 @@ class Answers:
         self._given.setdefault((container_id, kind), []).append(well)
 
     def must_die(self, container: Container, container_id: str) -> bool:
-        """Whether the container's liveness or startup probe reached its failure threshold."""
+        """True if the container's liveness or startup probe reached its failure threshold."""
         return False in self._decided(container.liveness_probe, container_id, "liveness") or self._decided(
             container.startup_probe, container_id, "startup"
         )[:1] == [False]
 
     def has_started(self, container: Container, container_id: str) -> bool:
-        """Whether this agent's startup probe of the container has succeeded."""
+        """True if this agent's startup probe of the container has succeeded."""
         return self._decided(container.startup_probe, container_id, "startup")[:1] == [True]
 
     def is_ready(self, container: Container, container_id: str, *, had_started: bool = False) -> bool | None:
-        """Whether the container has started and is ready; None where nothing was decided yet. ``had_started``: whether
-        an earlier agent's startup probe succeeded, which may have recorded it."""
+        """Return whether the container has started and is ready; None if nothing was decided yet. ``had_started``: an
+        earlier agent's startup probe succeeded, which may have recorded it."""
         started = self._decided(container.startup_probe, container_id, "startup")[:1] or [True] * had_started
         ready = self._decided(container.readiness_probe, container_id, "readiness")[-1:]
         asked = (container.startup_probe is None or started) and (container.readiness_probe is None or ready)
@@ -56,8 +56,8 @@ class Answers:
 
 
 def is_ready(heard: Sequence[Answers], container: Container, container_id: str) -> bool | None:
-    """Whether the container is ready by the results of the last agent that had enough of them; None where none did. The
-    agents are in the order in which they ran."""
+    """Return whether the container is ready by the results of the last agent that had enough of them; None if none did.
+    The agents are in the order in which they ran."""
     for place, answers in reversed(list(enumerate(heard))):
         had_started = any(earlier.has_started(container, container_id) for earlier in heard[:place])
         ready = answers.is_ready(container, container_id, had_started=had_started)

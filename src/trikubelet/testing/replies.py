@@ -1,7 +1,7 @@
 """Status replies as a runtime would send them: real protobuf bytes, which differ each time with the same meaning.
 
-Maps are in an order drawn again, and what no agent should read (the time of the reply, the verbose information, the
-order of mounts) is drawn as well. So comparing bytes, or reading what should be ignored, fails.
+Maps are in a random order, and data that no agent should read (the time of the reply, the verbose information, the
+order of mounts) is random as well. So comparing bytes, or reading such data, fails.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def shuffled(entries: Mapping[str, str], chance: random.Random) -> dict[str, str]:
-    """The same map in an order drawn again."""
+    """Return the same map in a new random order."""
     return dict(chance.sample(sorted(entries.items()), len(entries)))
 
 

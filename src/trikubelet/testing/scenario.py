@@ -1,8 +1,8 @@
-"""What happens to a simulated node: pods are added, changed and removed, and things fail, all drawn from a seed.
+"""The events of a simulated node: pods are added, changed and removed, and things fail, all drawn from a seed.
 
-The scenario is the world outside the agent: the sources with their manifests, the operator who kills things, the
+The scenario is the world outside the agent: the sources with their manifests, the operator who kills containers, the
 machine. It owns the *desired* state; the *observed* state is the ``World``'s. The simulation plays its actions one
-after another with pauses, and the witness asks it whether something the agent did was requested.
+after another with pauses, and the witness checks here whether the agent's actions were requested.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ PROBES = {
     "readiness": ("ok", "late 3", "slow 0.5", "flips 2", "fail", "hang", "odd"),
     "startup": ("ok", "late 2", "slow 0.5", "odd"),
 }
-"""How containers answer their probes, by kind (``testing.health``)."""
+"""The answers of containers to their probes, by kind (``testing.health``)."""
 LOST_CODE = 137
 STARTS_OVER = 2
-"""Which of six pods has a container whose exit restarts all: counted, not drawn, or every seed would be another."""
+"""The one of six pods with a container whose exit restarts all: counted, not drawn, or every seed would be another."""
 NEVER_ALIVE = 4
-"""Which of six has a container that its liveness probe kills as soon as it can, each time."""
+"""The one of six with a container that its liveness probe kills as soon as it can, each time."""
 
 
 class Wanted:
@@ -48,7 +48,7 @@ class Wanted:
         self.since: dict[str, float] = {}
         self.gone: list[tuple[str, k8s.Pod]] = []
         self.ambiguous: set[str] = set()
-        """UIDs of pods that may end early: something of them was removed behind the agent's back, or an edit may have
+        """UIDs of pods that may end early: a container of them was removed behind the agent's back, or an edit may have
         killed a container that must not run twice."""
         self.edited: set[str] = set()
         """UIDs of pods that were edited."""
@@ -104,7 +104,7 @@ class Scenario:
         self._regrets = False
 
     def happen(self) -> str | None:
-        """Make one change to pods or containers; the source whose snapshot changed, or None."""
+        """Make one change to pods or containers. Return the source whose snapshot changed, or None."""
         if self._regrets and self._chance.random() < 0.5:
             return self.bring_back()
         action = self._chance.choice(
@@ -112,7 +112,7 @@ class Scenario:
         )
         return action()
 
-    # ---- what sources do ----
+    # ---- changes by sources ----
 
     def add(self) -> str | None:
         """A new pod."""
@@ -162,8 +162,8 @@ class Scenario:
         return self._said(source, "replaces", pod)
 
     def move_uid(self) -> Sequence[str]:
-        """A static pod's UID is given to a pod of another name, of the same source or another, and half of the time the
-        name stays, with another UID; the sources whose snapshots changed."""
+        """Give a static pod's UID to a pod of another name, of the same source or another, and half of the time keep
+        the name, with another UID. Return the sources whose snapshots changed."""
         static = [source for source in self._sources if source != API_SOURCE]
         found = self._one_of([(source, pod) for source, pod in self._spoken_for() if source in static])
         if found is None:
@@ -324,7 +324,8 @@ def _hook(command: tuple[str, ...]) -> k8s.LifecycleHandler:
 
 
 def _never_alive(pod: k8s.Pod) -> k8s.Pod:
-    """With a last container that is killed for its liveness probe soon after each start, and started again."""
+    """Return the pod with a last container that is killed for its liveness probe soon after each start, and started
+    again."""
     *others, last = pod.spec.containers
     asks = k8s.ExecAction(command=("check", "liveness", "fail"))
     probe = k8s.Probe(period_seconds=1, failure_threshold=1, success_threshold=1, exec=asks)
@@ -334,7 +335,7 @@ def _never_alive(pod: k8s.Pod) -> k8s.Pod:
 
 
 def _with_scratch(spec: k8s.PodSpec) -> k8s.PodSpec:
-    """With a volume, of which each regular container mounts a sub-path."""
+    """Return the spec with a volume, of which each regular container mounts a sub-path."""
     scratch = k8s.Volume(name="scratch", empty_dir=k8s.EmptyDirVolumeSource())
     containers = tuple(
         msgspec.structs.replace(

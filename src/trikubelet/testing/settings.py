@@ -1,9 +1,9 @@
 """A ConfigMap and a Secret with the same value: they are added, changed and removed, and some pods need them to start.
 
-One pair is in a simulated node's manifests, for static pods, and one, where the node is a member of a cluster, at the
-API server (``ServerSettings``), for its pods. A pod uses them as a variable or as a volume. Their values are recorded
-with the times. So the witness can check whether the variables a container starts with were current then, and at the end
-whether each volume holds the current value, by a record that is not the agent's.
+One pair is in a simulated node's manifests, for static pods, and one, if the node is a member of a cluster, at the API
+server (``ServerSettings``), for its pods. A pod uses them as a variable or as a volume. Their values are recorded with
+the times. So the witness can check whether the variables a container starts with were current then, and at the end
+whether each volume has the current value, by a record that is not the agent's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SOURCE = "file"
 UPDATE_GRACE_SECONDS = 15.0
-"""From the change of a manifest to a container that starts with it: two slow calls, each settled."""
+"""Seconds from the change of a manifest to a container that starts with it: two slow calls, each settled."""
 _NAME, _KEY, _NAMESPACE = "settings", "a", "default"
 _REFERENCE = k8s.EnvVarSource(config_map_key_ref=k8s.ConfigMapKeySelector(name=_NAME, key=_KEY))
 _OPTIONAL = k8s.VolumeProjection(config_map=k8s.ConfigMapProjection(name=_NAME, optional=True))
@@ -42,8 +42,8 @@ _SOURCES: tuple[dict[str, object], ...] = (
 
 class Settings:
     """Owns the current and earlier values of the two. Draws apart from the scenario, so that simulations without them
-    stay as they are. ``variable`` and ``volume``: the names of those that are made of them; ``update_seconds_max``: how
-    long an agent may act on an earlier value."""
+    stay the same. ``variable`` and ``volume``: the names of those made of them; ``update_seconds_max``: how long an
+    agent may act on an earlier value."""
 
     where = SOURCE
     variable, volume = "SETTING", "settings"
@@ -70,13 +70,13 @@ class Settings:
         return msgspec.structs.replace(pod, spec=spec)
 
     def happen(self) -> str | None:
-        """Change them, or not; the source that changed, or None."""
+        """Change them, or not. Return the source that changed, or None."""
         if self._chance.random() > 0.3:
             return None
         return self._say(None if self._chance.random() < 0.3 else f"{len(self._said)}")
 
     def calm(self) -> str:
-        """From now on they exist; the source that changed."""
+        """Let them exist from now on. Return the source that changed."""
         return self._say(f"{len(self._said)}")
 
     def snapshot(self, source: str) -> tuple[k8s.ConfigMap | k8s.Secret, ...]:
@@ -94,7 +94,7 @@ class Settings:
         recent = {said for (_, said), end in zip(self._said, ends, strict=True) if end >= since}
         if value is not None and value in recent:
             return None
-        return f"begins with {self.variable}={value}, which nobody says"
+        return f"begins with {self.variable}={value}, which no object has"
 
     def outdated(self, volumes: Mapping[str, Files]) -> str | None:
         """The first volume, by its path, that does not hold the current value, or None."""

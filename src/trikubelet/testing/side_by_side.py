@@ -1,4 +1,5 @@
-"""Many statuses from a runtime in memory that returns single ones: a task for each, a limit, the first error."""
+"""The statuses of many containers from a runtime in memory that returns single ones: a task for each, a limit, the
+first error."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ Record = TypeVar("Record", "SandboxStatus", "ContainerStatus")
 
 
 class ReadsStatus(Protocol):
-    """A runtime as far as it is needed here."""
+    """The methods of a runtime that are needed here."""
 
     async def sandbox_status(self, sandbox_id: str, /) -> Undecoded[SandboxStatus]:
         """One sandbox. Raises NotFound."""
@@ -32,7 +33,7 @@ class ReadsStatus(Protocol):
 async def statuses_side_by_side(
     runtime: ReadsStatus, sandbox_ids: Sequence[str], container_ids: Sequence[str]
 ) -> StatusReplies:
-    """``ports.Runtime.statuses``, for a class to have it as its own."""
+    """``ports.Runtime.statuses``, to be used as a class's own method."""
     sandboxes: dict[str, Undecoded[SandboxStatus]] = {}
     containers: dict[str, Undecoded[ContainerStatus]] = {}
     errors: list[RuntimeCallError] = []

@@ -45,7 +45,7 @@ class _Result(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for; the exit code."""
+    """Run the command line and return the exit code."""
     asked = _parse(arguments)
     kinds = [asked.life] if asked.life else list(LIVES)
     if asked.seed is not None:

@@ -5,9 +5,9 @@
     calm     no more failures
     settle   within a bounded time the world must be in the desired state, and stay so
 
-``run_node(seed)`` is one such simulation ("life"). The same seed gives the same one, to the last step, in any process:
-the order in which Trio runs tasks, the problems and the scenario are all drawn from it. So a seed is a full bug report;
-its trace has one line per decision and call.
+``run_node(seed)`` runs one such simulation ("life"). The same seed gives the same one, to the last step, in any
+process: the order in which Trio runs tasks, the problems and the scenario are all drawn from it. So a seed is a full
+bug report; its trace has one line per decision and call.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ BOUNDS = Bounds(
     inspections_max=2,
     events_kept_max=40,
 )
-"""As in production, but smaller, so that a simulation is short and every bound is reached."""
+"""Like in production, but smaller, so that a simulation is short and every bound is reached."""
 AMOUNTS = {"cpu": 4000, "memory": 1 << 33, "pods": 110}
 FACTS = NodeFacts("n", ("192.0.2.1",), 1 << 33, capacity=AMOUNTS, allocatable=AMOUNTS)
 LIMITS = BackoffLimits(first_seconds=1.0, seconds_max=4.0)
@@ -76,7 +76,7 @@ retries."""
 STAYS_SECONDS = 3.0
 NOTICES_SECONDS_MAX = 12.0
 STEPS_AT_ONCE_MAX = 20_000
-"""Of all tasks, before time passes. A whole simulation has some thousands: more are a loop without a pause."""
+"""Steps of all tasks before time passes. A whole simulation has a few thousand: more are a loop without a pause."""
 KILLED_SHARE = 0.5
 """The share of ending agents that are killed: their calls end with them, where the others settle them."""
 MAKING = ("RunPodSandbox", "CreateContainer", "StartContainer", "StartContainer")
@@ -96,20 +96,20 @@ class Outcome:
 
     @property
     def held(self) -> bool:
-        """Whether every rule held."""
+        """True if every rule held."""
         return not self.violations
 
 
 def run_node(seed: int, *, trace: bool = False) -> Outcome:
-    """Run the simulation of that seed; with ``trace``, keep one line per decision and call. Never raises for the
-    agent's errors: they are the outcome."""
+    """Run the simulation of that seed; with ``trace``, keep one line per decision and call. Never raises the agent's
+    errors: they are the outcome."""
     return run_life(Life(seed, trace=trace))
 
 
 def run_life(life: Life) -> Outcome:
-    """Run a simulation that has not started. Never raises for the agent's errors: they are the outcome."""
-    # Trio runs the tasks that are ready in an order it draws itself. Both are what Trio's own pytest plugin sets for
-    # reproducible runs; there is no public way.
+    """Run a simulation that has not started. Never raises the agent's errors: they are the outcome."""
+    # Trio runs the ready tasks in a random order. Both settings are those of Trio's own pytest plugin for reproducible
+    # runs; there is no public way.
     trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]  # Final for all but these
     trio._core._run._r.seed(life.seed)
     with errors_blamed(life.world, life.witness):
@@ -117,7 +117,7 @@ def run_life(life: Life) -> Outcome:
 
 
 INVALID = "/manifests/broken.yaml"
-"""A manifest that nobody can read."""
+"""A manifest that cannot be read."""
 
 
 class LiveIt(Protocol):
@@ -153,7 +153,7 @@ class Life(trio.abc.Instrument):
         self.settings = Settings(seed, self.world)
         self.lent: list[Settings] = [self.settings]
         self.scenario = Scenario(self.chance, self.wanted, self.world, self.settings, self.sources)
-        problems = random.Random(f"troubles {seed}")  # noqa: S311 - whose word the fixed seeds were found by
+        problems = random.Random(f"troubles {seed}")  # noqa: S311 - the fixed seeds were found with this word
         self.runtime_problems = Problems(NO_PROBLEM, problems)
         self.image_problems = ImageProblems(NO_PROBLEM, problems, random.Random(f"pulls {seed}"))  # noqa: S311 - a seed
         self.images = MemoryImages(["app:1", "app:2"], ["web:2"], self.image_problems)
@@ -185,7 +185,7 @@ class Life(trio.abc.Instrument):
     # ---- the simulation ----
 
     async def live(self) -> Outcome:
-        """The simulation, from its first agent to its final check."""
+        """Run the simulation, from its first agent to its final check."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._end_when_broken, nursery.cancel_scope)
@@ -210,7 +210,7 @@ class Life(trio.abc.Instrument):
         scope.cancel()
 
     async def _keep_an_agent(self) -> None:
-        """As systemd does: restart an agent that ends."""
+        """Restart an agent that ends, as systemd does."""
         tasks = _count_tasks()
         while True:
             await self._one_agent()
@@ -250,11 +250,11 @@ class Life(trio.abc.Instrument):
         self.world.note("== the agent has ended")
 
     async def _run_agent(self, node: Node, observer: Observer) -> None:
-        """Be the agent until cancelled."""
+        """Run the agent until cancelled."""
         await run_agent(node)
 
     async def _speak_at_first(self, node: Node) -> None:
-        """Sources send their first snapshot when they are ready, in any order."""
+        """Send the sources' first snapshots when they are ready, in any order."""
         for source in self.chance.sample(self.sources, len(self.sources)):
             if self.chance.random() < 0.5:
                 await trio.sleep(self.chance.uniform(0, 4))
@@ -275,7 +275,7 @@ class Life(trio.abc.Instrument):
             self._let_deleted_go()
 
     def _happen(self) -> None:
-        """Make one thing happen."""
+        """Cause one event."""
         if self.runtime is not None and self.kills.random() < KILLED_MAKING_SHARE:
             self.runtime.caller.at_effect[self.kills.choice(MAKING)] = self._kill_agent
         draw = self.chance.random()
@@ -292,7 +292,8 @@ class Life(trio.abc.Instrument):
     def _new_weather(self) -> None:
         """Draw new problems of calls for a while."""
         slow, weather = weather_of_calls(self.chance)
-        # Slow to the point of hanging, back when it is too late; drawn apart, so that the other problems stay.
+        # Slow to the point of hanging, and back when it is too late; drawn apart, so that the other problems stay the
+        # same.
         self.volume_problems.odds = weather_of_volumes(self.volume_problems.chance, slow)
         self.world.note(f"** weather: {weather}, at the volumes: {self.volume_problems.odds}")
         self.runtime_problems.odds = weather
@@ -313,7 +314,8 @@ class Life(trio.abc.Instrument):
             self.runtime.caller.kill()
 
     def _agent_goes(self, chance: random.Random) -> None:
-        """From now on it must do nothing. ``chance`` draws the downtime until the next agent."""
+        """Mark the agent as ended: from now on it must do nothing. ``chance`` draws the downtime until the next
+        agent."""
         if self.observer is not None:
             self.observer.end()
         self.kill_downtime = chance.choice((0.0, 0.5, 3.0))
@@ -324,13 +326,13 @@ class Life(trio.abc.Instrument):
             self.node.slots[source].put(self._snapshot(source))
 
     def _snapshot(self, source: str) -> Snapshot:
-        # Beside every second agent's manifests is one that nobody can read: counted, for to draw it would make every
-        # seed another. In the end it is mended, or what was removed while no agent lived would stay.
+        # Every second agent has an invalid manifest as well: counted, because drawing it would make every seed another.
+        # In the end it is fixed, or pods removed while no agent ran would stay.
         invalid = (INVALID,) if source == "file" and self._agents % 2 == 0 and math.isinf(self.calm_at) else ()
         return Snapshot(self.wanted.snapshot(source), invalid, objects=self.settings.snapshot(source))
 
     def _let_deleted_go(self) -> None:
-        """As the API server does: remove a pod whose deletion was requested once its node has finished with it."""
+        """Remove a pod whose deletion was requested once its node has finished with it, as the API server does."""
         for source, pod in self.wanted.all():
             worker = self.node.workers.worker(pod.metadata.uid) if self.node else None
             if pod.metadata.deletion_timestamp and worker and isinstance(worker.state, Finished):
@@ -396,8 +398,8 @@ class Life(trio.abc.Instrument):
         return None
 
     def _volumes_of(self, wanted: Sequence[k8s.Pod]) -> dict[str, Files]:
-        """The files of the volumes, by path, but for those that no wanted pod of the UID has: one whose UID was moved
-        left them on the disk, of which no runtime says whose it is, and they go with the UID's last pod."""
+        """Return the files of the volumes, by path, without those that no desired pod of the UID has: a pod whose UID
+        was moved left them on the disk, their owner is unknown, and they go with the UID's last pod."""
         named = {pod.metadata.uid: {volume.name for volume in pod.spec.volumes} for pod in wanted}
         found = {}
         for path, files in self.volumes.files.items():

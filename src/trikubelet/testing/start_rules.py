@@ -1,8 +1,8 @@
-"""What must hold whenever an agent creates or starts a container: rules of the simulation's observer.
+"""Rules of the simulation's observer for creating and starting containers.
 
 created      its pod's volumes are ready
-started      the init containers have succeeded in this sandbox · no variable that is in no manifest · not over and
-             over without its backoff, whatever it exits of · an ephemeral container once
+started      the init containers have succeeded in this sandbox · no variable that is in no manifest · not repeatedly
+             without its backoff, whatever it exits of · an ephemeral container once
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 BACKOFF_SECONDS = (0.0, 0.0, 0.0, 1.0, 2.0, 4.0)
 """The least wait of an agent before each start of a container, the first, second … and all after it, by
-``simulation.LIMITS``; counted from the end before the last one, which is what counts for a container that a probe has
-killed."""
+``simulation.LIMITS``; counted from the end before the last one, which counts for a container that a probe has killed.
+"""
 RAN_WELL_SECONDS = 8.0
-"""A container that ran so long resets its backoff: twice the longest backoff."""
+"""A container that ran for that time resets its backoff: twice the longest backoff."""
 
 
 class StartRules:
-    """Checks what one agent creates and starts. Owns when that agent started."""
+    """Checks the containers that one agent creates and starts. Owns when that agent started."""
 
     def __init__(
         self, witness: Witness, world: World, wanted: Wanted, volumes: MemoryVolumes, settings: Sequence[Settings]
@@ -85,8 +85,8 @@ class StartRules:
             return
         cause = cause_of(pod)
         if cause is not None and (cause.name != name or not is_alone):
-            # It is restarted as often as that is, besides its own crashes; and where a probe has killed that, the end
-            # before, which would count, was taken away with everything.
+            # It is restarted as often as that one, in addition to its own crashes; and if a probe has killed that one,
+            # the end before, which would count, was removed with everything.
             return
         since = max(self._began_at, self._wanted.since.get(uid, math.inf))
         runs = self._world.runs.get((uid, name), [])

@@ -1,4 +1,4 @@
-"""Pods of which one container's exit restarts all containers, in a simulated world: made so, and known again."""
+"""Pods in which one container's exit restarts all containers, in a simulated world."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RULE: Final = k8s.ContainerRestartRule(
 
 
 def starting_over(pod: k8s.Pod) -> k8s.Pod:
-    """The pod, with a first container that ends by and by and has all of them restarted."""
+    """Return the pod, with a first container that ends after a while and has all of them restarted."""
     first, *others = pod.spec.containers
     command = ("exit", str(EXIT_CODE), "1.7")
     cause = msgspec.structs.replace(first, command=command, restart_policy_rules=(_RULE,))
@@ -25,5 +25,5 @@ def starting_over(pod: k8s.Pod) -> k8s.Pod:
 
 
 def cause_of(pod: k8s.Pod) -> k8s.Container | None:
-    """The container whose exit has all of them restarted, if the pod has one."""
+    """Return the container whose exit has all of them restarted, if the pod has one."""
     return next((one for one in pod.spec.containers if one.restart_policy_rules), None)

@@ -1,15 +1,15 @@
-"""In which order an agent may write a pod's statuses to an API server: in the order they were computed, and some fields
-only ever grow.
+"""The order in which an agent may write a pod's statuses to an API server: in the order they were computed, and some
+fields only grow.
 
-    within one agent   of each part of a status (its phase, each condition, its containers, its addresses), and of all
-                       of it together, what is written was computed with the last one written, or later
+    within one agent   each part of a status (its phase, each condition, its containers, its addresses), and all of it
+                       together, is written in the order of computing
     across agents      restart counts, the pod's generation, and the transition time of a condition do not go
                        back, nor does a name go from a container that still exists to one that was created before it;
-                       of pods with one instance, for under a manifest's UID there may be several
+                       for pods with one instance, because under a manifest's UID there may be several
 
-What another writer set, and a terminal phase that is held back while something runs, no agent computed: such a part is
-in no order. A terminal phase that is held back leaves the phase as the server has it; for a recreated mirror pod that
-is its first, and so its phase starts over with it.
+Parts that another writer set, and a terminal phase that is held back while a container runs, were computed by no agent,
+so they are in no order. A terminal phase that is held back leaves the phase as the server has it; for a recreated
+mirror pod that is its first, and so its phase starts over with it.
 
 Used by ``cluster_witness``, to which it returns violations.
 """
@@ -31,8 +31,8 @@ PHASE: Final = "the phase"
 
 
 class StatusOrder:
-    """Owns what the running agent computed of each pod, how far that was written, and how far any agent's writes
-    went."""
+    """Owns the statuses that the running agent computed of each pod, how far they were written, and how far any agent's
+    writes went."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -43,7 +43,7 @@ class StatusOrder:
         self._objects: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Another agent runs now."""
+        """Start the record of another agent."""
         self._computed.clear()
         self._written.clear()
 
@@ -55,8 +55,8 @@ class StatusOrder:
         self._computed[uid].append(dict(_parts(status)))
 
     def written(self, uid: str, object_uid: str, status: k8s.PodStatus, *, lives_once: bool) -> Iterator[str]:
-        """The agent has written this status of an object: the violations in it. ``uid``: its pod's, which differs from
-        the object's where that is a mirror pod."""
+        """Yield the violations in a status that the agent has written to an object. ``uid``: its pod's, which differs
+        from a mirror pod's."""
         if self._objects.get(uid, object_uid) != object_uid:
             self._written.pop((uid, PHASE), None)
         self._objects[uid] = object_uid

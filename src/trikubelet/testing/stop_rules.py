@@ -1,7 +1,7 @@
-"""What must hold whenever an agent stops something: rules of the simulation's observer.
+"""Rules of the simulation's observer for stopping containers.
 
-no healthy desired container is stopped: not for a spec the agent did not hold, not for results its probes did not have
-no running container is stopped before its preStop hook or its grace period has ended
+No healthy desired container is stopped: not for a spec the agent did not hold, not for results its probes did not have.
+No running container is stopped before its preStop hook or its grace period has ended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class StopRules:
-    """Checks what one agent stops. Owns what its workers held, and their grace periods."""
+    """Checks the stops of one agent. Owns the specs that its workers held, and their grace periods."""
 
     def __init__(self, witness: Witness, world: World, wanted: Wanted, answers: Answers) -> None:
         self._witness = witness
@@ -39,7 +39,7 @@ class StopRules:
         self._answers = answers
         self._acted_on = ActedOn()
         self._graces: dict[str, float] = {}
-        """The shortest grace period of each pod that was ever in force: the one when a hook started is not known
+        """The shortest grace period of each pod that was ever in force: the one at the start of a hook is not known
         here."""
 
     def look(self, worker: PodWorker) -> None:
@@ -49,7 +49,7 @@ class StopRules:
         self._graces[uid] = min(self._graces.get(uid, math.inf), _grace(worker))
 
     def on_stop(self, call: str, subject: str, uid: str, workers: PodWorkers) -> None:
-        """Only what is unhealthy, changed, or of a terminating pod may be stopped."""
+        """Check that only unhealthy or changed containers, or those of a terminating pod, are stopped."""
         healthy = [c for c in self._world.running_of(uid) if subject in (c.id, c.sandbox_id)]
         worker = workers.worker(uid)
         if not healthy or (worker is not None and workers.is_termination_requested(uid)):
@@ -72,14 +72,14 @@ class StopRules:
         if isinstance(worker.state, Terminating) and worker.state.reason is StopReason.ORPHANED:
             return  # it was stopped without its spec, though it may be desired again by now
         if starts_over(self._world, worker.pod):
-            return  # what is restarted with all others has neither
+            return  # a restart of all containers has neither
         grace = self._graces[worker.pod.metadata.uid] - ROUNDING_SECONDS
         if grace > 0 and not any(one.is_over or trio.current_time() - one.began_at >= grace for one in pre_stop_runs):
             name = here.status.name
             self._witness.blame(f"StopContainer {subject} {name}, whose preStop hook is not over, nor its grace")
 
     def _is_well(self, pod: Pod) -> bool:
-        """Whether there is no reason to stop anything of the pod."""
+        """True if there is no reason to stop a container of the pod."""
         uid = pod.metadata.uid
         if starts_over(self._world, pod):
             return False

@@ -1,4 +1,4 @@
-"""What the world must look like once nothing disturbs it any more: the oracle of a simulation's final check.
+"""The state that the world must have once nothing disturbs it any more: the oracle of a simulation's final check.
 
 It knows the desired pods and the world and nothing of the agent, and it shares no code with the agent's decisions, so
 that a wrong decision is not repeated in the check. Each function returns the first difference, or None.
@@ -25,14 +25,14 @@ LOST_CODE = 137
 STEADY = ("ok", "late", "slow", "odd")
 """Probes that succeed permanently, sooner or later (``testing.health``)."""
 ROUND_SECONDS_MAX = max(BACKOFF_SECONDS) + 12.0
-"""From the end of a container that restarts all of its pod to its next start: the longest back-off, the relists that
-notice what ended, the init containers, a sidecar's startup probe, a hung call. It is less than a resync takes."""
+"""Seconds from the end of a container that restarts all of its pod to its next start: the longest back-off, the relists
+that notice the ends, the init containers, a sidecar's startup probe, a hung call. It is less than a resync takes."""
 ROUNDS_MIN = 2
-"""How often it starts, once nothing disturbs it, before it is believed to go on."""
+"""How often it must start, once nothing disturbs it, to count as running on."""
 
 
 def may_run_again(pod: Pod, container: Container, code: int) -> bool:
-    """Whether a container that ended with ``code`` is to be started again."""
+    """True if a container that ended with ``code`` is started again."""
     if code == EXIT_CODE and container.restart_policy_rules:
         return True
     wish = container.restart_policy or pod.spec.restart_policy
@@ -46,7 +46,7 @@ def newest(world: World, uid: str, name: str) -> ContainerStatus | None:
 
 
 def is_over(world: World, pod: Pod, *, ambiguous: bool = False) -> bool:
-    """Whether the pod has terminated by itself: every regular container, or one init container, ended permanently. Of
+    """True if the pod has terminated by itself: every regular container, or one init container, ended permanently. In
     an ``ambiguous`` one a container that has run and was removed may have done so."""
     for container in pod.spec.init_containers:
         code = _exit_code(newest(world, pod.metadata.uid, container.name))
@@ -64,7 +64,7 @@ def is_over(world: World, pod: Pod, *, ambiguous: bool = False) -> bool:
 
 
 def starts_over(world: World, pod: Pod) -> bool:
-    """Whether everything of the pod is to be taken away now: its cause has ended so, and is still there."""
+    """True if all containers of the pod must be removed now: its cause has ended so, and still exists."""
     cause = cause_of(pod)
     return cause is not None and _exit_code(newest(world, pod.metadata.uid, cause.name)) == EXIT_CODE
 
@@ -77,14 +77,14 @@ def _exit_code(status: ContainerStatus | None) -> int | None:
 
 
 def unwanted_left(world: World, wanted: frozenset[str]) -> str | None:
-    """No sandbox of an orphan may be left."""
+    """Check that no sandbox of an orphan is left."""
     left = sorted({s.uid for s in world.sandboxes.values()} - wanted)
     return f"sandboxes of orphaned pods are left: {', '.join(left)}" if left else None
 
 
 def unlike(world: World, pod: Pod, calm_at: float, *, ambiguous: bool = False) -> str | None:
-    """How a desired pod differs from what it should be by now. Of an ``ambiguous`` one it is unknown whether it is
-    over; that nothing runs is correct as well. Nothing has gone wrong since ``calm_at``."""
+    """Return how a desired pod differs from its expected state. An ``ambiguous`` one may have ended; that no container
+    runs is correct as well. No problem has occurred since ``calm_at``."""
     uid, name = pod.metadata.uid, pod.metadata.name
     ready = [s for s in world.sandboxes.values() if s.uid == uid and s.state is SandboxState.READY]
     running = world.running_of(uid)
@@ -97,7 +97,7 @@ def unlike(world: World, pod: Pod, calm_at: float, *, ambiguous: bool = False) -
     if [one.name for one in ready] != [name]:
         return f"pod {name} has {len(ready)} ready sandboxes, of {', '.join(one.name for one in ready) or 'nobody'}"
     if cause_of(pod) is not None:
-        return _stands_still(world, pod, calm_at, ambiguous=ambiguous)  # what is there at this moment says nothing
+        return _stands_still(world, pod, calm_at, ambiguous=ambiguous)  # its state at this moment shows nothing
     init = pod.spec.init_containers
     stuck = next((place for place, container in enumerate(init) if _is_tried(world, pod, container)), None)
     regular = pod.spec.containers if stuck is None else ()  # nothing after an init container that fails may run
@@ -113,7 +113,7 @@ def unlike(world: World, pod: Pod, calm_at: float, *, ambiguous: bool = False) -
             problem = _should_run(pod, container, status)
         if problem:
             return f"container {name}/{container.name} {problem}"
-    for ephemeral in pod.spec.ephemeral_containers:  # it may have ended, for it is not restarted
+    for ephemeral in pod.spec.ephemeral_containers:  # it may have ended, because it is not restarted
         there = newest(world, uid, ephemeral.name)
         if (there is None or there.state is ContainerState.CREATED) and not ambiguous:
             return f"ephemeral container {name}/{ephemeral.name} was never started"
@@ -121,21 +121,21 @@ def unlike(world: World, pod: Pod, calm_at: float, *, ambiguous: bool = False) -
 
 
 def _stands_still(world: World, pod: Pod, calm_at: float, *, ambiguous: bool) -> str | None:
-    """How a pod whose containers are all restarted again and again does not come to its next round in time."""
+    """Return how a pod whose containers are all restarted again and again does not come to its next round in time."""
     cause = cause_of(pod)
     assert cause is not None
     status = newest(world, pod.metadata.uid, cause.name)
     code = _exit_code(status)
     if code is not None and not may_run_again(pod, cause, code):
-        return None  # it was killed, of which nobody restarts it
+        return None  # it was killed, and is not restarted
     if status is None and ambiguous and not may_run_again(pod, cause, 0):
-        return None  # so may what was removed have been
+        return None  # so may a removed one have been
     if any(_never_succeeds(container) for container in pod.spec.init_containers):
         return None  # it is not reached
     runs = [run for run in world.runs.get((pod.metadata.uid, cause.name), ()) if run.began_at >= calm_at]
     if len(runs) < ROUNDS_MIN:
         return f"pod {pod.metadata.name} does not start over: {cause.name} was started {len(runs)} times since calm"
-    # Of one that was removed as it ran nobody has noted an end.
+    # A removed running container has no recorded end.
     ends = [run.began_at if math.isinf(run.ended_at) else run.ended_at for run in runs[-ROUNDS_MIN:]]
     next_starts = [*(run.began_at for run in runs[1 - ROUNDS_MIN :]), trio.current_time()]
     seconds = max(start - end for end, start in zip(ends, next_starts, strict=True))
@@ -145,12 +145,12 @@ def _stands_still(world: World, pod: Pod, calm_at: float, *, ambiguous: bool) ->
 
 
 def _never_succeeds(container: Container) -> bool:
-    """Whether what comes after an init container is never started."""
+    """True if the containers after an init container are never started."""
     return container.restart_policy != "Always" and container.command[0] == "exit" and container.command[1] != "0"
 
 
 def _is_tried(world: World, pod: Pod, container: Container) -> bool:
-    """Whether an init container runs, or failed and will be retried."""
+    """True if an init container runs, or failed and will be retried."""
     status = newest(world, pod.metadata.uid, container.name)
     if status is None or container.restart_policy == "Always":
         return False
@@ -172,7 +172,7 @@ def _should_run(pod: Pod, container: Container, status: ContainerStatus | None) 
 
 
 def _fails_after_its_start(container: Container) -> bool:
-    """Whether the container's postStart hook fails, for which it is stopped each time."""
+    """True if the container's postStart hook fails, for which it is stopped each time."""
     hook = container.lifecycle.post_start if container.lifecycle else None
     return hook is not None and hook.exec is not None and hook.exec.command[:2] == ("exit", "1")
 
@@ -181,7 +181,7 @@ def _fails_after_its_start(container: Container) -> bool:
 
 
 def behaviour_of(probe: Probe | None) -> tuple[str, ...]:
-    """How the probe is answered (``testing.health``), without its kind."""
+    """Return the behaviour of the probe (``testing.health``), without its kind."""
     if probe is None:
         return ("ok",)
     if probe.exec is not None:
@@ -191,20 +191,20 @@ def behaviour_of(probe: Probe | None) -> tuple[str, ...]:
 
 
 def is_ready_for_good(container: Container) -> bool:
-    """Whether the running container becomes ready, sooner or later, and stays so."""
+    """True if the running container becomes ready, sooner or later, and stays so."""
     return behaviour_of(container.readiness_probe)[0] in STEADY and _stays_alive(container)
 
 
 def _stays_alive(container: Container) -> bool:
-    """Whether neither a probe of the container nor its hook can ever have it killed."""
+    """True if neither a probe of the container nor its hook can ever have it killed."""
     passes = behaviour_of(container.liveness_probe)[0] in STEADY and behaviour_of(container.startup_probe)[0] in STEADY
     return passes and not _fails_after_its_start(container)
 
 
 def ill_shown(world: World, pod: Pod, status: PodStatus | None) -> str | None:
-    """How a desired pod's status differs from its containers' permanent probe results."""
+    """Return how a desired pod's status differs from its containers' permanent probe results."""
     if cause_of(pod) is not None:
-        return None  # all of it is started over again and again: no result is permanent
+        return None  # all of it is restarted again and again: no result is permanent
     for container in pod.spec.containers:
         found = newest(world, pod.metadata.uid, container.name)
         asked = behaviour_of(container.readiness_probe)

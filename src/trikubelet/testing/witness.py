@@ -1,8 +1,8 @@
 """The witness: violations by an agent in a simulated world.
 
-What is found is a *violation*: it does not stop the agent, it ends the simulation. That a pod has at most one ready
-sandbox, and a container at most one running instance, is the ``World``'s own rule; ``testing.observer`` checks the rest
-for each agent. Here is what outlives an agent: the violations, and the records of one agent that the next is checked
+A *violation* does not stop the agent, but ends the simulation. That a pod has at most one ready sandbox, and a
+container at most one running instance, is the ``World``'s own rule; ``testing.observer`` checks the rest for each
+agent. The witness outlives the agents: it has the violations, and the records of one agent that the next is checked
 against.
 """
 
@@ -25,10 +25,10 @@ ROUNDING_SECONDS = 0.01
 
 
 class Witness:
-    """Owns the violations that were seen, oldest first. ``over``: UIDs whose terminal phase was written to an API
-    server; ``unique``: those that are never desired again once they are not; ``answers``: the probe results of each
-    agent, the last one's last: the next may rely on an earlier one's; ``attached``: the UID and name of each ephemeral
-    container that was started; ``published``: the pods as an API server has them, where there is one."""
+    """Owns the violations, oldest first. ``over``: UIDs whose terminal phase was written to an API server; ``unique``:
+    those that are never desired again once they are not; ``answers``: the probe results of each agent, the last one's
+    last: the next may rely on an earlier one's; ``attached``: the UID and name of each ephemeral container that was
+    started; ``published``: the pods as an API server has them, if there is one."""
 
     def __init__(self, world: World, wanted: Wanted) -> None:
         self._world = world
@@ -49,7 +49,7 @@ class Witness:
         self._restarts = {key: count for key, count in self._restarts.items() if key[0] != uid}
 
     def cap_restarts(self, uid: str, container: str, count: int) -> None:
-        """An agent cannot know of containers that were removed, with their counts, before it saw them."""
+        """Cap the restart count: an agent cannot know removed containers, with their counts, before it saw them."""
         self._restarts = {
             key: min(before, count) if key[:2] == (uid, container) else before for key, before in self._restarts.items()
         }
@@ -71,12 +71,12 @@ class Witness:
         self.broken.set()
 
     def volumes_gone(self, uid: str) -> None:
-        """A pod's volumes are torn down."""
+        """Check that no container of the pod runs when its volumes are torn down."""
         if running := self._world.running_of(uid):
             self.blame(f"the volumes of pod {uid} are taken down while {running[0].name} runs")
 
     def restarts_of(self, uid: str, container: str, count: int) -> None:
-        """A restart count was published. It may start over only with a new instance of its pod."""
+        """Check a published restart count. It may start over only with a new instance of its pod."""
         since = self._wanted.since.get(uid)
         if since is None:
             return

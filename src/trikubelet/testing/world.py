@@ -1,11 +1,11 @@
-"""The containers of one simulated node. They live here and not in the runtime object, so they outlive the agent.
+"""The containers of one simulated node. They are here and not in the runtime object, so they outlive the agent.
 
-What a container does is written in its command, as if it were a program: ``run`` runs until stopped, ``exit CODE
+A container's behaviour is written in its command, as if it were a program: ``run`` runs until stopped, ``exit CODE
 AFTER`` ends by itself, ``drains`` exits 0 when it is stopped, ``stubborn`` ignores the stop signal. Nothing runs in the
 background: the effect of time on a container is computed when it is read.
 
-The world is also the witness. It keeps a trace of everything that was done to it, and raises InvariantBroken at once
-when the agent violates a rule, whatever the seed.
+The world is also the witness. It keeps a trace of all calls, and raises InvariantBroken at once when the agent violates
+a rule, whatever the seed.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 EPOCH_NS = 1_800_000_000 * 10**9
 LIST_LAG_SECONDS = 0.01
-"""How long a list reports a stopped sandbox as ready, as containerd's since 2.0: its status is read from the sandbox,
-and the list from what was stored at its exit event."""
+"""How long a list reports a stopped sandbox as ready, in seconds, like containerd's since 2.0: its status is read from
+the sandbox, and the list from the record at its exit event."""
 SIGTERM_CODE, SIGKILL_CODE = 143, 137
 
 
@@ -66,8 +66,8 @@ class _Container:
 
 @dataclass(slots=True)
 class Command:
-    """A command that was to be run in a container. ``ended_at``: when it ended or was given up, on Trio's clock;
-    ``is_over``: its result was returned to the caller; ``failed``: without success."""
+    """A command in a container. ``ended_at``: when it ended or was cancelled, on Trio's clock; ``is_over``: its result
+    was returned to the caller; ``failed``: without success."""
 
     command: tuple[str, ...]
     began_at: float
@@ -87,7 +87,7 @@ class World:
     watchers: list[Callable[[str, str], None]] = field(default_factory=list)
     keeps_trace: bool = True
     sends_events: bool = True
-    """Whether its runtime has container events."""
+    """Its runtime has container events."""
     now_ns: Callable[[], int] = wall_ns
     """The current time, in nanoseconds since the epoch; a test whose clock jumps sets it here."""
     uids: dict[str, str] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class World:
         return max(ours.first, theirs.first) < min(ours.first + ours.length, theirs.first + theirs.length)
 
     def stop_sandbox(self, sandbox_id: str) -> None:
-        """Stop a sandbox, killing what runs in it."""
+        """Stop a sandbox, killing its running containers."""
         sandbox = self.sandbox(sandbox_id)
         for container in list(self.containers.values()):
             if container.status.sandbox_id == sandbox_id:
@@ -160,7 +160,7 @@ class World:
             self._notify(sandbox.uid, sandbox_id)
 
     def listed_state(self, sandbox: SandboxStatus) -> SandboxState:
-        """The state of a sandbox in a list, which may be that of a moment ago."""
+        """Return the state of a sandbox in a list, which may be that of a moment ago."""
         lags = trio.current_time() < self._listed_ready_until.get(sandbox.id, -math.inf)
         return SandboxState.READY if lags else sandbox.state
 
@@ -277,12 +277,12 @@ class World:
         self._notify(self.uids[container_id], container_id)
 
     def stop_seconds(self, container_id: str, grace_seconds: int) -> float:
-        """How long the container will take to stop."""
+        """Return how long the container will take to stop, in seconds."""
         command = self._container(container_id).config.command or ("run",)
         return float(grace_seconds) if command[0] == "stubborn" else min(0.2, grace_seconds)
 
     def stop_code(self, container_id: str) -> int:
-        """What the container exits with when the stop signal ends it."""
+        """Return the container's exit code when the stop signal ends it."""
         return 0 if self._container(container_id).config.command[:1] == ("drains",) else SIGTERM_CODE
 
     def end(self, container_id: str, exit_code: int) -> None:
@@ -299,14 +299,14 @@ class World:
         self.note(f"{container_id} {container.status.name} is held to {container.status.resources}")
 
     def lose_track(self, container_id: str) -> None:
-        """The runtime no longer knows whether the container runs. It does not."""
+        """Let the runtime forget whether the container runs. It does not."""
         container = self.containers[container_id]
         container.status = replace(container.status, state=ContainerState.UNKNOWN)
         self.note(f"{container_id} {container.status.name} is in unknown state")
         self._notify(self.uids[container.status.id], container_id)
 
     def reboot(self) -> None:
-        """The machine went down and came back: everything still exists and nothing runs."""
+        """Reboot the machine: everything still exists and nothing runs."""
         self.note("the machine reboots")
         self.booted_ns = self.now_ns() + self._made
         for sandbox_id in list(self.sandboxes):
@@ -322,13 +322,13 @@ class World:
     # ---- commands ----
 
     def command_begins(self, container_id: str, command: Sequence[str]) -> Command:
-        """A command is to be run in a container."""
+        """Start a command in a container."""
         begun = Command(tuple(command), trio.current_time())
         self.commands.setdefault(container_id, []).append(begun)
         return begun
 
     async def ends_within(self, container_id: str, seconds: float) -> bool:
-        """Wait for the end of a running container, no longer than that; whether it ended."""
+        """Wait for the end of a running container, no longer than that. Return true if it ended."""
         ended = trio.Event()
 
         def look(_uid: str, id_: str) -> None:
@@ -347,14 +347,14 @@ class World:
         held = self.containers.get(container_id)
         return held is None or self._look(held).status.state is not ContainerState.RUNNING
 
-    # ---- containers, as they are ----
+    # ---- current state ----
 
     def container(self, container_id: str) -> ContainerStatus:
         """One container as it is now. Raises NotFound."""
         return self._container(container_id).status
 
     def ran_seconds(self, container_id: str) -> float:
-        """How long a container that was started has run, or ran. Raises NotFound."""
+        """Return how long a started container has run, in seconds. Raises NotFound."""
         status = self.container(container_id)
         return ((status.finished_at or wall_ns()) - status.started_at) / 10**9
 

@@ -1,1 +1,1 @@
-"""The memory API server without its connections: what is stored, in which version, and the effect of requests."""
+"""The memory API server without its connections: the stored objects, their versions, and the effect of requests."""

@@ -1,7 +1,7 @@
-"""An API server's rules for each kind of object: defaulting, what may change, and deletion.
+"""An API server's rules for each kind of object: defaulting, mutability, and deletion.
 
-Pure: an object as a tree of JSON in, one out. The merge keys are the patch tags of upstream's types. Only what a node
-agent needs is here; what a cluster's controllers and admission plugins would add is not.
+Pure: an object as a tree of JSON in, one out. The merge keys are the patch tags of upstream's types. It has only what a
+node agent needs, without a cluster's controllers and admission plugins.
 """
 
 from __future__ import annotations
@@ -234,12 +234,12 @@ def _doomed(pod: Tree, grace: int, ends_ns: int) -> Tree:
 
 
 def held_back(tree: Tree, now_ns: int) -> Tree:
-    """An object that would be removed but for its finalizers."""
+    """Return an object that would be removed but for its finalizers."""
     kept = {"deletionTimestamp": tree["metadata"].get("deletionTimestamp") or rfc3339(now_ns)}
     return tree | {"metadata": tree["metadata"] | kept | {"deletionGracePeriodSeconds": 0}}
 
 
 def is_over(tree: Tree) -> bool:
-    """Whether the object is deleted and has no finalizers any more."""
+    """True if the object is deleted and has no finalizers any more."""
     meta = tree["metadata"]
     return meta.get("deletionGracePeriodSeconds") == 0 and not meta.get("finalizers")

@@ -103,8 +103,8 @@ def _itself(value: Hashable) -> Hashable:
 def _ordered(
     merged: Sequence[Any], order: Sequence[Any], old: Sequence[Any], identity: Callable[[Any], Hashable]
 ) -> list[Any]:
-    """The elements the patch names in the patch's order; each of the others where the old list has it: before the first
-    of the named ones that came after it there."""
+    """Return the elements in the patch's order; each of the others at its place in the old list: before the first of
+    the named ones that came after it there."""
     asked = {identity(element): n for n, element in reversed(list(enumerate(order)))}
     was = {identity(element): n for n, element in reversed(list(enumerate(old)))}
     named = sorted((e for e in merged if identity(e) in asked), key=lambda e: asked[identity(e)])

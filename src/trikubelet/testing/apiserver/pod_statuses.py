@@ -1,7 +1,7 @@
-"""Which statuses of a pod an API server refuses: a container that runs again though its pod says it does not, another
-QoS class, addresses that are none.
+"""Statuses of a pod that an API server rejects: a container that runs again after its final end, another QoS class,
+invalid addresses.
 
-Pure; ``kinds.check_update`` asks it at each write. That a status fits its pod's containers, no server checks.
+Pure; ``kinds.check_update`` calls it at each write. No server checks that a status fits its pod's containers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PER_FAMILY: Final = "Invalid value: at most one address of each family"
 
 
 def check_status(pod: k8s.Pod, old: Tree, new: Tree) -> None:
-    """Raises Invalid where a pod of that spec may not go from the old status to the new one."""
+    """Raises Invalid if a pod of that spec may not change from the old status to the new one."""
     faults = [
         *_transitions("initContainerStatuses", pod, pod.spec.init_containers, old, new),
         *_transitions("containerStatuses", pod, pod.spec.containers, old, new),
@@ -65,7 +65,8 @@ def _pod_ips(old: Tree, new: Tree) -> Iterator[Fault]:
 
 
 def _ips_of_pod(status: Tree) -> list[str]:
-    """The first counts where it is not the list's first: a writer that knows of no list wrote it alone."""
+    """Return the addresses. The first one counts if it is not the list's first: a writer without lists wrote it
+    alone."""
     first, ips = status.get("podIP", ""), _ips(status.get("podIPs", ()))
     return [first] if first and ips[:1] != [first] else ips
 
@@ -82,7 +83,7 @@ def _ips(listed: Iterable[Mapping[str, str]]) -> list[str]:
 
 
 def _addresses(path: str, old: list[str], new: list[str]) -> Iterator[Fault]:
-    """What was there before may stay."""
+    """Yield faults of new addresses; old ones may stay."""
     problems = [(place, ip_problem(ip)) for place, ip in enumerate(new) if ip not in old]
     bad = [(f"{path}[{place}]", f"Invalid value: {problem}") for place, problem in problems if problem]
     yield from bad

@@ -1,7 +1,7 @@
-"""Selectors: which objects a list or a watch selects.
+"""Selectors of lists and watches.
 
-Labels may be compared for equality and existence, fields for equality; of fields only those that a real server can
-select by. Everything else is refused as by a real server, so that a wrong selector is found in memory already.
+Labels may be compared for equality and existence, fields for equality; only the fields of a real server are supported.
+Everything else is rejected as by a real server, so that a wrong selector is found in memory already.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EXISTENCE = re.compile(r"\s*(!?)\s*([\w./-]+)\s*")
 
 
 Selector = Callable[[Tree], bool]
-"""Whether an object is selected."""
+"""True if an object is selected."""
 
 
 def selector(selection: Selection, resource: Resource) -> Selector:

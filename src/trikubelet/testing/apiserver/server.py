@@ -1,4 +1,4 @@
-"""The memory API server: what each request does, at once and without a connection.
+"""The memory API server: the effect of each request, at once and without a connection.
 
 It outlives every agent and every connection, as a cluster does; ``testing.memory_api`` is its client. Requests are
 synchronous, so they are serialized, as by etcd. Errors are those of ``model.api_errors``, with messages like a real
@@ -244,18 +244,18 @@ class ApiServer:
         return Item(namespace, name, "", "", msgspec.json.encode(reply))
 
     def _whose(self, asked: Tree) -> Tree:
-        """TokenReview: the user of a token."""
+        """Return the answer of a TokenReview: the user of a token."""
         user = self.tokens.get(asked["token"])
         return {"user": {}} if user is None else {"authenticated": True, "user": user}
 
     def _may(self, asked: Tree) -> Tree:
-        """SubjectAccessReview: whether the user may do it."""
+        """Return the answer of a SubjectAccessReview: whether the user may do it."""
         wanted = asked["resourceAttributes"]
         what = f"{wanted['resource']}/{wanted['subresource']}" if wanted.get("subresource") else wanted["resource"]
         right = (asked.get("user", ""), wanted.get("verb", ""), what)
         return {"allowed": "system:masters" in asked.get("groups", ()) or right in self.rights}
 
-    # ---- what they share ----
+    # ---- shared ----
 
     def _existing(self, resource: Resource, key: Key) -> Tree:
         tree = self.store.get(resource, key)

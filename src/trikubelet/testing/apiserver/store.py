@@ -87,7 +87,7 @@ class Store:
         return [write for write in self._writes if write.version > version]
 
     def forget(self) -> None:
-        """Forget all writes, as a server does that compacts or restarts. What is stored stays."""
+        """Forget all writes, as a server does that compacts or restarts. The objects stay."""
         self._writes.clear()
         self._forgotten = self.version
 
