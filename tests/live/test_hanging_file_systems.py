@@ -62,7 +62,7 @@ def test_a_pod_on_a_dead_file_system_is_told_of_can_go_and_holds_nobody_up(agent
     def described() -> str:
         return agent.command("describe", "pod", "stuck-live").stdout
 
-    await_that(lambda: "what was begun has not ended yet" in described(), 60, agent.story)
+    await_that(lambda: "earlier work has not ended yet" in described(), 60, agent.story)
     agent.put(pod("fine", serve, volumes=scratch))
     agent.wait_phase("fine", "Running")
     agent.take("goes")

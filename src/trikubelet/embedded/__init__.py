@@ -1,8 +1,8 @@
 """The embedded runtime: a CRI v1 server of our own, for machines without containerd and for first steps.
 
 Its pods are processes of this machine, started by ``keeper``, which ends them with the agent. The agent talks to it
-over a Unix socket with the client it would use for any other runtime. ``runtime`` joins the parts; nothing of it is
-loaded unless it is used.
+over a Unix socket with the client for any other runtime. ``runtime`` connects the parts; nothing of it is loaded unless
+it is used.
 """
 
 from __future__ import annotations

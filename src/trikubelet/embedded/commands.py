@@ -2,7 +2,7 @@
 
     ExecSync ─► spawn ─► both streams to their end or the limit ─► code, output
     Exec     ─► spawn, with pipes or a terminal ─► a client's streams and the command's, joined ─► code
-    Attach   ─► a listener to what the container writes, and its stdin if it has one
+    Attach   ─► a listener for the container's output, and its stdin if it has one
 
 A command whose client goes away is killed, with its process group. An attached client that does not keep up is
 disconnected: a container never waits for its readers.
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 START_SECONDS_MAX: Final = 60.0
-"""From the request to the command's execve; a start under way is not cancelled with its caller, but when the
-runtime goes down."""
+"""Seconds from the request to the command's execve; a start in progress is not cancelled with its caller, but when the
+runtime stops."""
 DRAIN_SECONDS_MAX: Final = 1.0
-"""For the rest in the pipes of a process that has ended."""
+"""Seconds for the rest in the pipes of a process that has ended."""
 EXEC_OUTPUT_BYTES_MAX: Final = 8 * 2**20
-"""Of each stream of one ExecSync; the rest is thrown away. Together they stay within a message."""
+"""Bytes of each stream of one ExecSync; the rest is dropped. Together they fit into a message."""
 PIECES_WAITING_MAX: Final = 64
-"""Of a container's output, for one attached client: some megabytes at most."""
-_SIDE_MAX: Final = 65535  # of a terminal, as the kernel counts
+"""Pieces of a container's output queued for one attached client: a few megabytes at most."""
+_SIDE_MAX: Final = 65535  # the kernel's limit for a terminal
 _GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
@@ -60,7 +60,7 @@ class Listener:
         self.is_late = False
 
     def put(self, name: str, data: bytes) -> None:
-        """The container wrote something. Never waits: a client with a full queue gets no more."""
+        """Queue output of the container. Never waits: a client with a full queue gets no more."""
         try:
             self._sending.send_nowait((name, data))
         except trio.WouldBlock:
@@ -70,7 +70,7 @@ class Listener:
             return
 
     def end(self) -> None:
-        """The container has ended its output."""
+        """Mark the end of the container's output."""
         self._sending.close()
 
 
@@ -82,8 +82,8 @@ class Commands:
         self._link = link
 
     async def execute(self, id_: str, argv: list[str], seconds_max: int) -> tuple[int, bytes, bytes]:
-        """Run a command in a container to its end: exit code, stdout and stderr. 0 seconds are no limit. Raises
-        NotFound, RuntimeFailure when it cannot be run, RuntimeTimeout when it was killed at the limit."""
+        """Run a command in a container to its end and return exit code, stdout and stderr. 0 seconds are no limit.
+        Raises NotFound, RuntimeFailure if it cannot be run, RuntimeTimeout if it was killed at the limit."""
         container = self._pods.running(id_)
         wanted, own_id = spec.for_exec(container.spec, argv), new_id()
         spawn = partial(spawn_piped, self._link, own_id, wanted, self._join(container.id))
@@ -105,8 +105,8 @@ class Commands:
         return code, bytes(said[0]), bytes(said[1])
 
     async def converse(self, id_: str, argv: list[str], talk: Talk, *, tty: bool) -> int:
-        """Run a command in a container, its streams joined with a client's; its exit code. Raises NotFound, and
-        RuntimeFailure when it cannot be run."""
+        """Run a command in a container with a client's streams and return its exit code. Raises NotFound, and
+        RuntimeFailure if it cannot be run."""
         container = self._pods.running(id_)
         wanted = spec.for_exec(container.spec, argv, terminal=tty)
         begin = self._begun_on_terminal if tty else self._begun_with_pipes
@@ -133,8 +133,8 @@ class Commands:
         return code
 
     async def attach(self, id_: str, talk: Talk) -> int:
-        """Join a client's streams with a running container's, until the container or the client ends; 0. Raises
-        NotFound, RuntimeFailure."""
+        """Connect a client's streams with a running container's, until the container or the client ends; returns 0.
+        Raises NotFound, RuntimeFailure."""
         container, listener = self._pods.running(id_), Listener()
         container.listeners.add(listener)
         try:
@@ -177,8 +177,8 @@ class Commands:
         return command, stdin, [_Outlet(stdout, talk.stdout), _Outlet(stderr, talk.stderr)]
 
     async def _begun(self, id_: str, spawn: Callable[[], Awaitable[T]]) -> T:
-        """Start a command, even if its caller goes away meanwhile. Raises RuntimeTimeout where it does not start in
-        time, and RuntimeFailure where the runtime goes down before; then it is killed."""
+        """Start a command, even if its caller goes away meanwhile. Raises RuntimeTimeout if it does not start in time,
+        and RuntimeFailure if the runtime stops before; then it is killed."""
         try:
             return await self._link.start_within(START_SECONDS_MAX, spawn)
         except StartGivenUp as given_up:
@@ -210,16 +210,17 @@ class _Outlet:
                     await self._sink.send_all(data)
 
     def hurry(self) -> None:
-        """The command has ended: what is still in the pipe is waited for, a descendant that holds it is not."""
+        """Stop reading soon, because the command has ended: the rest in the pipe is read, a descendant that holds it is
+        not waited for."""
         self._patience_seconds = DRAIN_SECONDS_MAX
         self._reading.deadline = trio.current_time() + DRAIN_SECONDS_MAX
 
     async def _next(self) -> bytes | bytearray:
-        # A terminal that no process has open any more is broken, as an ended pipe is at its end.
+        # A terminal that no process has open any more is broken, like an ended pipe at its end.
         patience = trio.CancelScope(deadline=trio.current_time() + self._patience_seconds)
         with suppress(*_GONE), patience as self._reading:
             return await self._source.receive_some(READ_BYTES)
-        # Also where it was broken: the kernel may find a terminal empty, then its other side closed, and miss what was
+        # Also after an error: the kernel may find a terminal empty, then its other side closed, and miss the data
         # written in between.
         return what_is_there(self._source)
 

@@ -1,12 +1,12 @@
-"""What the runtime remembers of sandboxes and containers across its restarts, in files.
+"""The records of sandboxes and containers in files, which survive restarts of the runtime.
 
     <state>/sandboxes/<sandbox>/sandbox.json       a PodSandboxStatus of the CRI
     <state>/sandboxes/<sandbox>/<container>.json   a ContainerStatus: one that may have been started
 
 A file is written whole and flushed, in threads (``kit.disk``). That of a container is written before its process
-starts, and again with its end: so one that may have run is known to the next agent, however this one ends. Files are
-removed with what they are about, which the agent's collection of garbage asks for. They hold what the CRI shows, which
-has no environment and no secret in it. A file that cannot be read is reported and left out, and never ends a start.
+starts, and again with its end: so the next agent knows every container that may have run, however this one ends. Files
+are removed with their objects, on the request of the agent's garbage collection. Their content is what the CRI shows,
+which has no environment and no secret in it. An unreadable file is logged and left out, and never ends a start.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ T = TypeVar("T")
 M = TypeVar("M", pb.PodSandboxStatus, pb.ContainerStatus)
 
 RECORD_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of one file: more than the labels, annotations and mounts of any pod that a manifest can bring."""
+"""Bytes of one file: more than the labels, annotations and mounts of any pod that a manifest can have."""
 SANDBOXES_MAX: Final = 10_000
-"""Remembered at the same time, and of each so many containers. A node has some hundred pods, and the agent keeps the
+"""Sandboxes recorded at the same time, and containers of each. A node has a few hundred pods, and the agent keeps the
 newest sandbox of a pod and the newest ended container of a name."""
 CONTAINERS_MAX: Final = 10_000
 THREADS_MAX: Final = 8
@@ -54,24 +54,23 @@ class Remembered(NamedTuple):
 
 
 class DiskRecords:
-    """Owns the files in which sandboxes and containers are remembered. The caller must not change one of them in two
-    tasks at the same time."""
+    """Owns the files with the records of sandboxes and containers. The caller must not change one of them in two tasks
+    at the same time."""
 
     def __init__(self, state_dir: Path) -> None:
         self._directory = state_dir / "sandboxes"
         self._threads = ThreadPool("records of the embedded runtime", THREADS_MAX)
 
     async def load(self) -> list[Remembered]:
-        """Everything that is remembered. What cannot be read is logged. Raises OSError where there can be no records
-        at all."""
+        """Return all records. Unreadable ones are logged. Raises OSError if there can be no records at all."""
         return await on_disk(self._threads, partial(_load, self._directory))
 
     async def keep_sandbox(self, status: pb.PodSandboxStatus) -> None:
-        """Remember a sandbox. Raises RuntimeFailure."""
+        """Record a sandbox. Raises RuntimeFailure."""
         await self._write(self._directory / status.id / _SANDBOX, status)
 
     async def keep_container(self, sandbox_id: str, status: pb.ContainerStatus) -> None:
-        """Remember a container of a remembered sandbox. Raises RuntimeFailure."""
+        """Record a container of a recorded sandbox. Raises RuntimeFailure."""
         await self._write(self._path_of(sandbox_id, status.id), status)
 
     async def forget_container(self, sandbox_id: str, id_: str) -> None:
@@ -151,7 +150,8 @@ def _load_sandbox(directory: Path) -> Remembered | None:
 
 
 def _entries(directory: Path, count_max: int) -> Iterator[Path]:
-    """What is in a directory, in the order of the names, without the half-written files of an agent that was killed."""
+    """Yield the entries of a directory, in the order of the names, without the half-written files of an agent that was
+    killed."""
     try:
         with os.scandir(directory) as found:
             names = [entry.name for entry in islice(found, count_max + 1)]

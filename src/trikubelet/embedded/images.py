@@ -1,7 +1,7 @@
 """The images of the embedded runtime: ``host`` and the names under ``host/``, which all mean this machine.
 
-There is nothing to pull and nothing to remove. Every other image is refused with a message on what can be run here and
-where other images run.
+There is nothing to pull and nothing to remove. Every other image is rejected with a message about the images that can
+be run here and the runtime for others.
 """
 
 # ruff: noqa: N802 - a servicer has the methods of the service
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def refusal(image: str) -> str:
-    """Why an image is not available here, and what to do."""
+    """Return why an image is not available here, with the remedy."""
     return (
         f'{image}: the embedded runtime has no images but this machine itself: write image "{HOST}" (or a name under '
         f"{HOST}/) to run its programs as they are. For other images, install containerd and start the agent with "
@@ -43,7 +43,7 @@ def _as_wire(name: str) -> pb.Image:
 
 
 class HostImages(ImageServiceBase):
-    """The CRI's ImageService. ``state_dir`` is where this runtime keeps its few files."""
+    """The CRI's ImageService. ``state_dir``: the directory of this runtime's few files."""
 
     def __init__(self, state_dir: Path, clock: Clock) -> None:
         self._state_dir = state_dir
@@ -70,7 +70,7 @@ class HostImages(ImageServiceBase):
         await stream.send_message(pb.ImageStatusResponse(image=_as_wire(name) if name else None))
 
     async def PullImage(self, stream: Stream[pb.PullImageRequest, pb.PullImageResponse]) -> None:
-        """Nothing is pulled: it is here, or NOT_FOUND has the remedy."""
+        """Pull nothing: the image is this machine, or NOT_FOUND has the remedy."""
         request = await stream.recv_message()
         assert request is not None
         name = host_image(request.image.image)
@@ -91,7 +91,7 @@ class HostImages(ImageServiceBase):
         await stream.recv_message()
         try:
             found = os.statvfs(self._state_dir)
-        except OSError as error:  # it is gone, or its disk
+        except OSError as error:  # the directory is gone, or its disk
             raise RuntimeFailure(f"{self._state_dir}: {error.strerror}") from error
         usage = pb.FilesystemUsage(
             timestamp=self._clock.now_ns(),

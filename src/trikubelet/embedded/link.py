@@ -1,8 +1,8 @@
 """The agent's connection to the keeper: starts it, has it start commands, and receives their exit codes.
 
-``spawn`` returns once the command runs or it is certain that it does not; ``ended`` once it is over. The protocol is
-described in ``keeper.main``. The keeper dies with this process in any case; should the keeper die first, all containers
-are dead with it, and ``run`` fails: the agent is meant to end and be restarted.
+``spawn`` returns once the command runs or certainly does not; ``ended`` once it has ended. The protocol is described in
+``keeper.main``. The keeper dies with this process in any case; if the keeper dies first, all containers are dead with
+it, and ``run`` fails: the agent is meant to end and be restarted.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ T = TypeVar("T")
 
 HELLO_SECONDS_MAX: Final = 10.0
 END_SECONDS_MAX: Final = 5.0
-"""For the keeper to end with all that is in it."""
+"""Seconds for the keeper to end with all its processes."""
 KILLED_SECONDS_MAX: Final = 2.0
-"""From its SIGKILL to its end. One in uninterruptible sleep is not waited for."""
+"""Seconds from its SIGKILL to its end. One in uninterruptible sleep is not waited for."""
 _LOOK_SECONDS: Final = 0.01
 
-GOING_DOWN: Final = "the embedded runtime is going down"
+GOING_DOWN: Final = "the embedded runtime is stopping"
 
 _PACKET_BYTES_MAX: Final = 4096
 _STATUS_BYTES_MAX: Final = 65536
@@ -55,29 +55,29 @@ class SpawnFailed(RuntimeFailure):
 
 
 class StartGivenUp(Exception):
-    """A start was not waited for any longer; the message says why. What did not start may still do so, unless whoever
-    gave it up has it killed."""
+    """The wait for a start has ended; the message has the reason. The command may still start, unless the caller has it
+    killed."""
 
     def __init__(self, seconds: float, *, goes_down: bool) -> None:
         self._goes_down = goes_down
         super().__init__(f"not started: {GOING_DOWN}" if goes_down else f"not started within {seconds:g} s")
 
     def answer(self, what: str) -> RuntimeCallError:
-        """The error for who asked to start that."""
+        """Return the error for the caller of that start."""
         words = f"{what} was {self}"
         return RuntimeFailure(words, "UNAVAILABLE") if self._goes_down else RuntimeTimeout(words)
 
 
 class Isolation(Frozen):
-    """The isolation the machine allows: ``kind`` is ``root`` (namespaces, any user), ``user namespace`` (namespaces,
-    one user) or ``none``, with the ``reason``."""
+    """The isolation that the machine allows: ``kind`` is ``root`` (namespaces, any user), ``user namespace``
+    (namespaces, one user) or ``none``, with the ``reason``."""
 
     kind: str
     reason: str
 
     @property
     def namespaces(self) -> bool:
-        """Whether containers have mount and process namespaces."""
+        """True if containers have mount and process namespaces."""
         return self.kind != "none"
 
 
@@ -102,7 +102,7 @@ class Command:
 
 
 class KeeperLink:
-    """Owns the keeper process, the commands it was asked to start, and until when starts are waited for."""
+    """Owns the keeper process, its started commands, and the deadline of starts."""
 
     def __init__(self, control: socket.socket, process: subprocess.Popen[bytes]) -> None:
         self._control = trio.socket.from_stdlib_socket(control)
@@ -110,7 +110,7 @@ class KeeperLink:
         self._spawned: dict[str, Command] = {}
         self._starts: set[trio.CancelScope] = set()
         self._waits_until = math.inf
-        self.isolation = Isolation("none", "not asked yet")
+        self.isolation = Isolation("none", "not known yet")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Listen to the keeper until cancelled; then end it. Raises KeeperDied."""
@@ -124,14 +124,15 @@ class KeeperLink:
                 self._spawned.pop(message["ended"]).on_ended(message["code"])
         finally:
             self._control.close()
-            # Without its agent the keeper ends, after everything in it; the kernel, by a kill, does not wait for that.
+            # Without its agent the keeper ends, after its processes; the kernel, by a kill, does not wait for that.
             if not await self._has_ended_within(END_SECONDS_MAX):
                 self._process.kill()
                 if not await self._has_ended_within(KILLED_SECONDS_MAX):
                     log.error("The keeper, process %d, survived SIGKILL: left behind", self._process.pid)
 
     async def _has_ended_within(self, seconds: float) -> bool:
-        """Shielded from cancellation. Polls, for it takes no descriptor: there may be none left."""
+        """Poll, shielded from cancellation, until the process has ended; there may be no descriptor left for an
+        event."""
         with trio.move_on_after(seconds, shield=True):
             while self._process.poll() is None:  # noqa: ASYNC110 - a process has no event
                 await trio.sleep(_LOOK_SECONDS)
@@ -157,7 +158,7 @@ class KeeperLink:
         read. Takes the descriptors over. Raises SpawnFailed, and OSError where no more descriptors are available."""
         command = Command(id_)
         with ExitStack() as ours:
-            with ExitStack() as its:  # the keeper has copies as soon as it was asked
+            with ExitStack() as its:  # the keeper has copies as soon as it has received the request
                 for fd in (stdout, stderr) if stdin is None else (stdin, stdout, stderr):
                     its.callback(os.close, fd)
                 if stdin is None:
@@ -180,8 +181,8 @@ class KeeperLink:
         return command
 
     async def start_within(self, seconds: float, start: Callable[[], Awaitable[T]]) -> T:
-        """What ``start`` returns. It goes on if its caller is cancelled. Raises StartGivenUp when the time is over, or
-        the runtime goes down."""
+        """Return the result of ``start``, which continues if its caller is cancelled. Raises StartGivenUp after the
+        timeout, or when the runtime stops."""
         deadline = min(trio.current_time() + seconds, self._waits_until)
         with trio.CancelScope(shield=True, deadline=deadline) as scope:
             self._starts.add(scope)
@@ -192,19 +193,19 @@ class KeeperLink:
         raise StartGivenUp(seconds, goes_down=self._waits_until <= trio.current_time())
 
     def give_up_starts(self) -> None:
-        """The runtime goes down, and waits for no start any more: a keeper that hangs would not answer."""
+        """Stop waiting for starts, because the runtime stops: a keeper that hangs would not answer."""
         self._waits_until = trio.current_time()
         for scope in self._starts:
             scope.deadline = self._waits_until
 
     def __repr__(self) -> str:
-        return f"<KeeperLink {len(self._spawned)} commands, {len(self._starts)} starts under way>"
+        return f"<KeeperLink {len(self._spawned)} commands, {len(self._starts)} starts in progress>"
 
     async def _ask(self, command: Command, join: str | None, fds: Sequence[int]) -> None:
         self._spawned[command.id] = command
         try:
             await self._send({"spawn": command.id, "join": join}, fds)
-        except BaseException:  # it was not asked, and will not answer
+        except BaseException:  # the request was not sent, so there will be no answer
             del self._spawned[command.id]
             raise
 

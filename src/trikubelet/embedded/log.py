@@ -1,7 +1,7 @@
 """A container's log file in the CRI's format: ``<time> stdout|stderr F|P <line>``, one line at a time.
 
-The pumps of a container's two pipes call it; rotation renames the file and then asks for ``reopen``. A full disk costs
-lines, never the container: lines that cannot be written are counted, logged once, and the file never holds half a line.
+The pumps of a container's two pipes call it; rotation renames the file and then calls ``reopen``. A full disk costs
+lines, never the container: lines that cannot be written are counted, logged once, and the file never has half a line.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ContainerLog:
         for line in lines:
             while len(line) > LINE_BYTES_MAX:
                 records.append(_record(stamp, stream, b"P", line[:LINE_BYTES_MAX]))
-                line = line[LINE_BYTES_MAX:]  # noqa: PLW2901 - what is left of it
+                line = line[LINE_BYTES_MAX:]  # noqa: PLW2901 - the rest of it
             records.append(_record(stamp, stream, b"F", line))
         while len(rest) > LINE_BYTES_MAX:
             records.append(_record(stamp, stream, b"P", rest[:LINE_BYTES_MAX]))
@@ -52,12 +52,12 @@ class ContainerLog:
         self._write(records)
 
     def finish(self, stream: str) -> None:
-        """The stream has ended, perhaps within a line, which then stays a part, as with containerd."""
+        """End the stream, perhaps within a line, which then stays a part, as with containerd."""
         if rest := self._unfinished.pop(stream, b""):
             self._write([_record(_stamp(self._clock.now_ns()), stream, b"P", rest)])
 
     def reopen(self) -> None:
-        """Go on in a new file at the same path. Raises OSError, and then goes on in the old one."""
+        """Continue in a new file at the same path. Raises OSError, and then continues in the old one."""
         fresh = _open(self._path)
         self.close()
         self._fd = fresh
@@ -76,11 +76,11 @@ class ContainerLog:
         except OSError as error:
             dropped, reason = len(records), error.strerror or str(error)
         if dropped and not self.lines_dropped:
-            log.warning("%s cannot be written (%s): lines are dropped from now on", self._path, reason)
+            log.warning("Cannot write %s (%s): dropping lines from now on", self._path, reason)
         self.lines_dropped += dropped
 
     def _append(self, data: bytes) -> int:
-        """Write whole lines, as many as fit on the disk; the number of dropped ones."""
+        """Write whole lines, as many as fit on the disk, and return the number of dropped ones."""
         before = os.lseek(self._fd, 0, os.SEEK_END)
         written = os.write(self._fd, data)
         if written == len(data):

@@ -84,21 +84,21 @@ class Pods:
         self._recorder = Recorder(records, self.containers, clock)
 
     def restore(self, remembered: Collection[Remembered]) -> None:
-        """Take over the sandboxes and containers of an earlier agent. None of them runs."""
+        """Restore the sandboxes and containers of an earlier agent. None of them runs."""
         for one in remembered:
             sandbox = remembered_sandbox(one.sandbox)
             self.sandboxes[sandbox.id] = sandbox
             for status in one.containers:
                 container = remembered_container(sandbox, status, self._clock.now_ns())
                 self.containers[container.id] = container
-                if not container.recorded.is_set():  # or its end would be another at each start
+                if not container.recorded.is_set():  # otherwise its end would be another at each start
                     self._nursery.start_soon(self._recorder.ended, container)
 
     # ---- sandboxes ----
 
     async def run_sandbox(self, config: pb.PodSandboxConfig, handler: str) -> Sandbox:
-        """A new sandbox, ready and recorded. Raises InvalidArgument, ResourceExhausted, and RuntimeFailure when its
-        name is taken or it cannot be recorded."""
+        """Return a new sandbox, ready and recorded. Raises InvalidArgument, ResourceExhausted, and RuntimeFailure if
+        its name is taken or it cannot be recorded."""
         if handler:
             raise InvalidArgument(f"runtime handler {handler}: the embedded runtime has none")
         if config.linux.sysctls:
@@ -120,8 +120,8 @@ class Pods:
                 name = f"{about.name}_{about.namespace}_{about.uid}_{about.attempt}"
                 raise RuntimeFailure(f'name "{name}" is reserved for "{other.id}"')
         host_network = options.network == pb.NODE
-        # The pod shares the machine's network in any case. One that asked for a network of its own gets the machine's
-        # addresses as its own, under which its servers are in fact reached.
+        # The pod shares the machine's network in any case. One that requested a network of its own gets the machine's
+        # addresses as its own, at which its servers can be reached.
         ips = () if host_network else self._addresses
         sandbox = Sandbox(new_id(), config, self._clock.now_ns(), handler, ips)
         self.sandboxes[sandbox.id] = sandbox  # before the wait, so that its name is taken
@@ -139,7 +139,7 @@ class Pods:
         return _find(self.sandboxes, id_, "sandbox")
 
     async def stop_sandbox(self, id_: str) -> None:
-        """Kill what runs in a sandbox; it is not ready any more. Raises NotFound, RuntimeTimeout."""
+        """Stop a sandbox and kill its running containers; it is not ready any more. Raises NotFound, RuntimeTimeout."""
         sandbox = self.sandbox(id_)
         was_ready, sandbox.ready = sandbox.ready, False  # before the first wait: nothing is started in it from now on
         for container in self.of_sandbox(id_):
@@ -168,8 +168,8 @@ class Pods:
     # ---- containers ----
 
     def create_container(self, sandbox_id: str, config: pb.ContainerConfig, within: pb.PodSandboxConfig) -> Container:
-        """A new container, not started. Raises NotFound, InvalidArgument, ResourceExhausted, and RuntimeFailure when
-        its name is taken."""
+        """Return a new container, not started. Raises NotFound, InvalidArgument, ResourceExhausted, and RuntimeFailure
+        if its name is taken."""
         sandbox = self.sandbox(sandbox_id)
         if not sandbox.ready:
             raise RuntimeFailure(f"sandbox {sandbox.id} is not ready")
@@ -206,9 +206,9 @@ class Pods:
         return container
 
     async def start_container(self, id_: str) -> None:
-        """Run a created container's command. Raises NotFound, RuntimeFailure when it cannot be run, and RuntimeTimeout
-        when it was not in time: the container has then exited, with code 128 and the reason StartError. One that cannot
-        be recorded stays created, and may be started again."""
+        """Run a created container's command. Raises NotFound, RuntimeFailure if it cannot be run, and RuntimeTimeout if
+        it was not in time: the container has then exited, with code 128 and the reason StartError. One that cannot be
+        recorded stays created, and may be started again."""
         container = self.container(id_)
         if container.state != pb.CONTAINER_CREATED or container.starting:
             raise RuntimeFailure(f"container {container.id} has been started already")
@@ -259,8 +259,8 @@ class Pods:
                 for name, stream in zip(("stdout", "stderr"), streams, strict=True):
                     nursery.start_soon(_pump, container.log, container.listeners, name, stream)
                 code = await command.ended()
-                # Asked now: one that has ended by itself may be written to the log for seconds after that. What ends
-                # once the agent stops counts as cut, with or without a signal: a preStop hook may have ended it.
+                # Checked now: an ended one may be written to the log for seconds after that. A container that ends once
+                # the agent stops counts as interrupted, with or without a signal: a preStop hook may have ended it.
                 is_cut = self._stopping.is_set()
                 # Its descriptors may have been passed to a process that still runs.
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS_MAX
@@ -270,7 +270,7 @@ class Pods:
         if is_cut:
             container.reason = AGENT_STOPPED
         if is_cut and code == 0:
-            # It has not done its work, however politely it ended: the next agent must not take it for completed.
+            # It was interrupted, however cleanly it ended: the next agent must not count it as completed.
             code, container.message = CUT_EXIT_CODE, CUT_MESSAGE
         container.state, container.exit_code = pb.CONTAINER_EXITED, code
         container.finished_at = self._clock.now_ns()
@@ -288,8 +288,8 @@ class Pods:
         self._publish(container.sandbox, container.id, pb.CONTAINER_STOPPED_EVENT)
 
     async def stop_container(self, id_: str, grace_seconds: int) -> None:
-        """The stop signal, then SIGKILL after the grace period. Does nothing to one that does not run. Raises NotFound,
-        RuntimeTimeout."""
+        """Send the stop signal, then SIGKILL after the grace period. Does nothing to a container that does not run.
+        Raises NotFound, RuntimeTimeout."""
         container = self.container(id_)
         if container.state == pb.CONTAINER_RUNNING and grace_seconds > 0:
             await self._link.signal(container.id, container.stop_signal)
@@ -323,7 +323,7 @@ class Pods:
             self._publish(container.sandbox, container.id, pb.CONTAINER_DELETED_EVENT)
 
     def reopen_log(self, id_: str) -> None:
-        """Go on in a new file at the log's path. Raises NotFound and RuntimeFailure."""
+        """Continue in a new file at the log's path. Raises NotFound and RuntimeFailure."""
         container = self.running(id_)
         assert container.log is not None
         try:
@@ -334,10 +334,10 @@ class Pods:
     # ---- the end ----
 
     async def farewell(self, seconds_max: float) -> None:
-        """Signal every container to stop, kill those that have not ended after ``seconds_max``, and wait until all ends
-        are recorded. The caller may cancel it: they end with the keeper. Where the keeper has ended before, there are
-        none left."""
-        self._stopping.set()  # by an agent that ended its pods before, it is
+        """Stop every container, kill those that have not ended after ``seconds_max``, and wait until all ends are
+        recorded. The caller may cancel it: they end with the keeper. If the keeper has ended before, there are none
+        left."""
+        self._stopping.set()  # an agent that ended its pods before has set it
         begun = [c for c in self.containers.values() if c.starting and not c.recorded.is_set()]
         try:
             for container in begun:
@@ -355,7 +355,7 @@ class Pods:
 
     @property
     def isolation(self) -> Isolation:
-        """The isolation of containers here."""
+        """Return the isolation of containers here."""
         return self._machine.isolation
 
     def _publish(self, sandbox: Sandbox, id_: str, kind: pb.ContainerEventType) -> None:
@@ -363,12 +363,12 @@ class Pods:
 
 
 def _find(found: dict[str, T], id_: str, kind: str) -> T:
-    """By the whole id, or by a prefix, as operators type them."""
+    """Find it by the whole id, or by a prefix, as operators type them."""
     if id_ in found:
         return found[id_]
     matches = [value for key, value in found.items() if id_ and key.startswith(id_)]
     if len(matches) != 1:
-        raise NotFound(f'{kind} "{id_}": {"several begin so" if matches else "not found"}')
+        raise NotFound(f'{kind} "{id_}": {"several ids begin so" if matches else "not found"}')
     return matches[0]
 
 

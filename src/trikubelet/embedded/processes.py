@@ -1,9 +1,9 @@
-"""A limit on how many processes a container may have, where the machine allows one: the pids controller.
+"""A limit of the number of processes in a container, if the machine supports it: the pids controller.
 
-The kernel's per-user limit does not hold for root: a fork bomb in a container of an agent run as root needs a cgroup.
-Each container gets one, below a cgroup of ours beside the agent's own; version 1 and 2 of cgroups both have the
-controller. Without permission to make cgroups there is none, and RLIMIT_NPROC counts (``spec``), which holds for others
-than root. A killed agent leaves empty cgroups; the next one removes them: rmdir fails for a cgroup that is in use.
+The kernel's per-user limit does not apply to root: a fork bomb in a container of an agent run as root needs a cgroup.
+Each container gets one, below a cgroup of ours next to the agent's own; version 1 and 2 of cgroups both have the
+controller. Without permission to make cgroups there is none, and RLIMIT_NPROC counts (``spec``), which applies to users
+other than root. A killed agent leaves empty cgroups; the next one removes them: rmdir fails for a cgroup in use.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _PREFIX: Final = "trikubelet-embedded-"
 
 
 def why_unlimited(proc: Path = Path("/proc")) -> str:
-    """Why an agent of this process's user can give containers no limit of their own; "" where it can. Makes nothing.
-    Raises OSError."""
+    """Return why an agent of this process's user cannot limit the processes of a container; "" if it can. Makes
+    nothing. Raises OSError."""
     below = _below(proc)
     if below is None:
         return "no cgroup has the controller pids"
@@ -38,8 +38,8 @@ def why_unlimited(proc: Path = Path("/proc")) -> str:
 
 
 def _below(proc: Path) -> Path | None:
-    """The cgroup in which one for the containers is made; None without the controller. Raises OSError."""
-    # Names of cgroups are bytes to the kernel, as paths of mounts are.
+    """Return the cgroup in which one for the containers is made; None without the controller. Raises OSError."""
+    # Names of cgroups are bytes to the kernel, like paths of mounts.
     cgroups = (proc / "self/cgroup").read_bytes().decode(errors="surrogateescape")
     return _own_cgroup(cgroups, parse_mountinfo(read_mountinfo(proc / "self/mountinfo")))
 
@@ -57,15 +57,15 @@ class ProcessLimits:
                 _sweep(below, proc)
                 self._root = _make(below / f"{_PREFIX}{pid}")
         except OSError as error:
-            log.info("containers have no bound on processes but the user's: no pids cgroup (%s)", error)
+            log.info("containers have no limit of processes but the user's: no pids cgroup (%s)", error)
 
     @property
     def available(self) -> bool:
-        """Whether containers get a limit of their own."""
+        """True if containers get a limit of their own."""
         return self._root is not None
 
     def make(self, container_id: str) -> str:
-        """A cgroup for one container, as a directory; empty when there is none."""
+        """Make a cgroup for one container and return its directory; empty if there is none."""
         if self._root is None:
             return ""
         try:
@@ -73,7 +73,7 @@ class ProcessLimits:
             made.mkdir(exist_ok=True)
             (made / "pids.max").write_text(str(self._processes_max))
         except OSError as error:
-            log.warning("no bound on the processes of container %s: %s", container_id, error)
+            log.warning("no limit of the processes of container %s: %s", container_id, error)
             return ""
         return str(made)
 
@@ -84,15 +84,15 @@ class ProcessLimits:
                 (self._root / container_id[:16]).rmdir()
 
     def close(self) -> None:
-        """The runtime has ended."""
+        """Remove the runtime's cgroup, because the runtime has ended."""
         if self._root is not None:
             _remove(self._root)
             self._root = None
 
 
 def _own_cgroup(cgroups: str, mounts: Iterable[MountPoint]) -> Path | None:
-    """The directory of this process's cgroup in the hierarchy with the pids controller; None without one. Inside a
-    container the path may not exist: then it is the top of the mounted hierarchy."""
+    """Return the directory of this process's cgroup in the hierarchy with the pids controller; None without one. Inside
+    a container the path may not exist: then it is the top of the mounted hierarchy."""
     paths = {}
     for line in cgroups.rstrip("\n").split("\n"):
         _, controllers, path = line.split(":", 2)
@@ -107,7 +107,8 @@ def _own_cgroup(cgroups: str, mounts: Iterable[MountPoint]) -> Path | None:
         if mount.fs_type == "cgroup2":
             found = mounted / paths.get("", "/").lstrip("/")
             found = found if found.is_dir() else mounted
-            # Version 2 lets a cgroup with processes have no children with controllers, save at the top: go beside it.
+            # In version 2 a cgroup with processes can have no children with controllers, except at the top: so a
+            # sibling is used.
             unified = found if found == mounted else found.parent
     if unified is None or "pids" not in (unified / "cgroup.subtree_control").read_text().split():
         return None

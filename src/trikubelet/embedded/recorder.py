@@ -1,7 +1,7 @@
 """Keeps the records on the disk in step with the sandboxes and containers in memory; ``pods`` calls it.
 
-Before a sandbox or a container counts, it is recorded, or the call fails. What ends or goes has done so whether or not
-that can be recorded: a failure is logged, and costs the next agent the knowledge.
+A sandbox or container is recorded before it counts, or the call fails. An end or removal is a fact whether or not it
+can be recorded: a failure is logged, and the next agent does not know of it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Recorder:
-    """Owns how long a failure to record something is not logged again. ``containers`` are those that are there."""
+    """Owns the times until which failures to record are not logged again. ``containers``: the existing ones."""
 
     def __init__(self, records: DiskRecords, containers: Mapping[str, Container], clock: Clock) -> None:
         self._records = records
@@ -64,7 +64,7 @@ class Recorder:
     async def sandbox_removed(self, sandbox: Sandbox, containers: Collection[Container]) -> None:
         """Remove the records of a sandbox and of the containers that were in it."""
         for container in containers:
-            async with container.recording:  # else an end that is being written would come back after the removal
+            async with container.recording:  # otherwise an end that is being written would come back after the removal
                 pass
         try:
             await self._records.forget_sandbox(sandbox.id)

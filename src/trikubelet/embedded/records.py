@@ -5,8 +5,8 @@
 
 A container that an earlier agent started has exited: its process ended with that agent (``remembered_container``).
 
-Changed by ``embedded.pods.Pods`` only, but for the listeners, which ``embedded.commands`` adds and removes. Times are
-nanoseconds since the epoch, 0 for "not yet", as the CRI has them.
+Changed by ``embedded.pods.Pods`` only, except for the listeners, which ``embedded.commands`` adds and removes. Times
+are nanoseconds since the epoch, 0 for "not yet", as in the CRI.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Sandbox(msgspec.Struct, eq=False):
         return pb.SANDBOX_READY if self.ready else pb.SANDBOX_NOTREADY
 
     def item(self) -> pb.PodSandbox:
-        """As ``ListPodSandbox`` shows it."""
+        """Return it as ``ListPodSandbox`` shows it."""
         return pb.PodSandbox(
             id=self.id,
             metadata=self.config.metadata,
@@ -53,7 +53,7 @@ class Sandbox(msgspec.Struct, eq=False):
         )
 
     def status(self) -> pb.PodSandboxStatus:
-        """As ``PodSandboxStatus`` shows it."""
+        """Return it as ``PodSandboxStatus`` shows it."""
         options = self.config.linux.security_context.namespace_options
         ips = self.ips if self.ready else ()
         return pb.PodSandboxStatus(
@@ -72,9 +72,9 @@ class Sandbox(msgspec.Struct, eq=False):
 
 
 class Container(msgspec.Struct, eq=False):
-    """One container. ``spec`` describes its process. ``settled`` is set once a start has succeeded or failed,
-    ``ended`` once the container has exited, ``recorded`` once that is on the disk, or cannot be; the record is
-    changed under ``recording``. ``stdin`` is set where the pod has ``stdin`` and while it is open; ``listeners`` are
+    """One container. ``spec``: describes its process. ``settled``: is set once a start has succeeded or failed,
+    ``ended``: once the container has exited, ``recorded``: once that is on the disk, or cannot be; the record is
+    changed under ``recording``. ``stdin``: is set if the pod has ``stdin`` and while it is open; ``listeners``: are
     attached to its output."""
 
     id: str
@@ -102,9 +102,9 @@ class Container(msgspec.Struct, eq=False):
     recording: trio.Lock = field(default_factory=trio.Lock)
 
     def not_started(self) -> None:
-        """Its start came to nothing and left nothing: it may be started once more."""
+        """Reset the state after a start without effect: it may be started once more."""
         self.starting = False
-        self.settled.set()  # for those who wait for this start
+        self.settled.set()  # for callers that wait for this start
         self.settled = trio.Event()
 
     def close_stdin(self) -> None:
@@ -114,7 +114,7 @@ class Container(msgspec.Struct, eq=False):
             self.stdin = None
 
     def item(self) -> pb.Container:
-        """As ``ListContainers`` shows it."""
+        """Return it as ``ListContainers`` shows it."""
         return pb.Container(
             id=self.id,
             pod_sandbox_id=self.sandbox.id,
@@ -129,7 +129,7 @@ class Container(msgspec.Struct, eq=False):
         )
 
     def status(self) -> pb.ContainerStatus:
-        """As ``ContainerStatus`` shows it."""
+        """Return it as ``ContainerStatus`` shows it."""
         return pb.ContainerStatus(
             id=self.id,
             metadata=self.config.metadata,
@@ -158,14 +158,14 @@ UNKNOWN_MESSAGE: Final = "The agent ended before the container did, and its end 
 
 
 def remembered_sandbox(status: pb.PodSandboxStatus) -> Sandbox:
-    """A sandbox of an earlier agent: nothing runs in it any more."""
+    """Return a sandbox of an earlier agent: none of its containers runs any more."""
     config = pb.PodSandboxConfig(metadata=status.metadata, labels=status.labels, annotations=status.annotations)
     config.linux.security_context.namespace_options.CopyFrom(status.linux.namespaces.options)
     return Sandbox(status.id, config, status.created_at, status.runtime_handler, ips=(), ready=False)
 
 
 def remembered_container(sandbox: Sandbox, status: pb.ContainerStatus, now_ns: int) -> Container:
-    """A container of an earlier agent. One whose end was not recorded counts as killed, ``now``."""
+    """Return a container of an earlier agent. One without a recorded end counts as killed, ``now``."""
     has_end = status.state == pb.CONTAINER_EXITED
     container = Container(
         id=status.id,

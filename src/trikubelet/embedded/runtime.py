@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 FAREWELL_SECONDS_MAX: Final = 2.0
 RECORDING_SECONDS_MAX: Final = 2.0
-"""After that: for the kernel to end what was killed, and the disk to have it."""
+"""Seconds after that for the kernel to end killed processes, and the disk to have the records."""
 
 
 async def run_embedded(
@@ -56,11 +56,11 @@ async def run_embedded(
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve the CRI at ``socket_path`` until cancelled; ``started`` means that clients can connect. ``state_dir`` is
-    created when it does not exist. ``stopping`` is set by the caller before it ends its pods because it stops itself: a
-    container that ends then was cut, and has not completed. Call it in the process's main thread: the kernel ends the
-    containers with the thread that started their keeper.
+    created if it does not exist. ``stopping`` is set by the caller before it ends its pods because it stops itself: a
+    container that ends then was interrupted, and has not completed. Call it in the process's main thread: the kernel
+    ends the containers with the thread that started their keeper.
 
-    Raises OSError where it cannot listen or write, and ``link.KeeperDied`` when the containers are lost.
+    Raises OSError if it cannot listen or write, and ``link.KeeperDied`` if the containers are lost.
     """
     staging = state_dir / "root"
     staging.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ async def run_embedded(
     limits = processes.ProcessLimits(os.getpid(), processes.PROCESSES_PER_CONTAINER_MAX)
     try:
         async with trio.open_nursery() as nursery:
-            # Of the link and the containers' tasks, which outlive the server, for the graceful stop.
+            # For the link and the containers' tasks, which outlive the server, for the graceful stop.
             shielded = await open_shielded_nursery(nursery)
             try:
                 await shielded.nursery.start(link.run)

@@ -1,6 +1,6 @@
 """The CRI's RuntimeService on the wire: requests are decoded, ``pods`` does the work, replies are built.
 
-Unsupported methods answer UNIMPLEMENTED, with a message where an operator will read it. Errors are those of
+Unsupported methods answer UNIMPLEMENTED, with a message if an operator will read it. Errors are those of
 ``model.runtime_errors``; the server turns them into statuses.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "trikubelet-embedded"
 ITEMS_PER_MESSAGE: Final = 500
-"""Of a streamed list."""
+"""Items in a message of a streamed list."""
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class EmbeddedRuntime(RuntimeServiceBase):
     async def UpdateRuntimeConfig(
         self, stream: Stream[pb.UpdateRuntimeConfigRequest, pb.UpdateRuntimeConfigResponse]
     ) -> None:
-        """The pod CIDR, which pods on the machine's network do not need."""
+        """Accept the pod CIDR, which pods on the machine's network do not need."""
         await _asked(stream)
         await stream.send_message(pb.UpdateRuntimeConfigResponse())
 

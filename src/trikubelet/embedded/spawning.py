@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 READ_BYTES: Final = 65536
-"""Of output at a time: as much as a pipe holds."""
+"""Bytes of output at a time: as much as a pipe holds."""
 
 
 def new_id() -> str:
-    """An id of a sandbox, a container or a command."""
+    """Return an id for a sandbox, a container or a command."""
     return uuid.uuid4().hex * 2
 
 
@@ -75,12 +75,12 @@ async def spawn_on_terminal(
 
 
 def what_is_there(output: trio.lowlevel.FdStream) -> bytes:
-    """What an ended process has written and nobody has read yet, as much as one read gives; never waits. A terminal's
-    last bytes are announced by a thread of the kernel, which on a busy machine may be later than any deadline; a read
-    does not wait for the announcement."""
+    """Return the unread output of an ended process, as much as one read gives; never waits. A terminal's last bytes are
+    announced by a thread of the kernel, which on a busy machine may be later than any deadline; a read does not wait
+    for the announcement."""
     try:
         return os.read(output.fileno(), READ_BYTES)
-    except OSError:  # nothing is there, no process has the terminal any more, or it is closed
+    except OSError:  # there is none, no process has the terminal any more, or it is closed
         return b""
 
 

@@ -1,11 +1,11 @@
-"""A container's configuration, as the description of a process; or an error with what this runtime cannot do.
+"""Turns a container's configuration into the description of a process; or an error with the unsupported settings.
 
 Pure: wire configuration and facts about the machine in, a JSON object for ``keeper.child`` out. A setting that changes
-what the container is or may do is applied or refused, never ignored. What is refused on every machine is also in
-``core.containers.embedded_refusals``, which tells the pod's owner before. These are ignored, because a pod works
-without them and the default ones come with every pod: cgroup limits, seccomp and AppArmor runtime defaults, SELinux
-labels, masked paths, port mappings (the network is the machine's own). For pods that name one explicitly the agent
-reports it (``core.containers.embedded``).
+the container's identity or rights is applied or rejected, never ignored. Settings that are rejected on every machine
+are also in ``core.containers.embedded_refusals``, which informs the pod's owner before. These are ignored, because a
+pod works without them and the default ones come with every pod: cgroup limits, seccomp and AppArmor runtime defaults,
+SELinux labels, masked paths, port mappings (the network is the machine's own). For pods that name one explicitly the
+agent reports it (``core.containers.embedded``).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 TERMINAL_TYPE: Final = "xterm"
-"""What containerd, Docker and Podman call every terminal."""
+"""The type of every terminal with containerd, Docker and Podman."""
 PROCESSES_MAX: Final = 4096
-"""Of one user, where no cgroup limits each container: all containers together."""
+"""Processes of one user, if no cgroup limits each container: all containers together."""
 
 OPEN_FILES_MAX: Final = 65536
 
@@ -76,7 +76,7 @@ CAPABILITIES: Final = (
     "BPF",
     "CHECKPOINT_RESTORE",
 )
-# What containerd leaves an unprivileged container.
+# Capabilities that containerd leaves an unprivileged container.
 DEFAULT_CAPABILITIES: Final = frozenset(
     {
         "CHOWN",
@@ -98,7 +98,7 @@ DEFAULT_CAPABILITIES: Final = frozenset(
 
 
 class User(Frozen):
-    """A user of this machine, as its user database has it."""
+    """A user of this machine, as in its user database."""
 
     uid: int
     gid: int
@@ -107,8 +107,8 @@ class User(Frozen):
 
 
 class Machine(Frozen):
-    """What a container's description depends on. ``find_user`` takes a uid or a name and raises KeyError; ``staging``
-    is the directory roots are built on, ``bounded`` whether a cgroup limits a container's processes; ``groups``: the
+    """The machine's facts for a container's description. ``find_user``: takes a uid or a name and raises KeyError;
+    ``staging``: the directory roots are built on; ``bounded``: a cgroup limits a container's processes; ``groups``: the
     agent's supplementary ones."""
 
     isolation: Isolation
@@ -121,12 +121,12 @@ class Machine(Frozen):
 
     @property
     def is_one_user(self) -> bool:
-        """Whether all containers have the agent's user and groups: it may not change them."""
+        """True if all containers have the agent's user and groups, because it may not change them."""
         return self.uid != 0 or self.isolation.kind == "user namespace"
 
 
 def command_line(config: pb.ContainerConfig) -> list[str]:
-    """What to execute. Raises InvalidArgument: the machine, unlike an image, has no command of its own."""
+    """Return the command line. Raises InvalidArgument: the machine, unlike an image, has no command of its own."""
     argv = [*config.command, *config.args]
     if not argv:
         raise InvalidArgument(f'container {config.metadata.name}: image "host" has no command of its own: set one')
@@ -153,7 +153,7 @@ def describe(config: pb.ContainerConfig, sandbox: pb.PodSandboxConfig, machine: 
     env.setdefault("HOME", user.home)
     if sandbox.hostname:
         env.setdefault("HOSTNAME", sandbox.hostname)
-    # The agent's own user needs no change, which even root cannot do everywhere; ``_user`` has refused all others.
+    # The agent's own user needs no change, which even root cannot do everywhere; ``_user`` has rejected all others.
     asked_for_groups = bool(security.supplemental_groups) and not machine.is_one_user
     becomes = (user.uid, user.gid) != (machine.uid, machine.gid) or asked_for_groups
     limits = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": OPEN_FILES_MAX}
@@ -180,7 +180,7 @@ def describe(config: pb.ContainerConfig, sandbox: pb.PodSandboxConfig, machine: 
 
 
 def for_exec(container: Mapping[str, Any], argv: list[str], *, terminal: bool = False) -> dict[str, Any]:
-    """The description of another command in a container that ``container`` describes, whose standard streams are a
+    """Return the description of another command in the container of ``container``, whose standard streams are a
     ``terminal`` or not. Raises InvalidArgument."""
     if not argv:
         raise InvalidArgument("no command to execute")
@@ -189,7 +189,7 @@ def for_exec(container: Mapping[str, Any], argv: list[str], *, terminal: bool = 
 
 
 def stop_signal(config: pb.ContainerConfig) -> int:
-    """The number of the signal that asks the container to stop."""
+    """Return the number of the signal that stops the container."""
     if config.stop_signal == pb.SIGNAL_RUNTIME_DEFAULT:
         return signal.SIGTERM
     name = pb.Signal.Name(config.stop_signal).removeprefix("SIGNAL_")
@@ -313,6 +313,6 @@ def _mounts(
 
 
 def _is_kubelets_own(mount: pb.Mount, sandbox: pb.PodSandboxConfig) -> bool:
-    """Whether it is the hosts file or the termination message file, which a container can do without."""
+    """True for the hosts file or the termination message file, which a container does not need."""
     of_pod = mount.host_path.partition(f"/pods/{sandbox.metadata.uid}/")[2]
     return of_pod == "etc-hosts" or of_pod.startswith("containers/")

@@ -1,8 +1,8 @@
 """Containers' usage, from /proc: CPU time, memory and processes of a container's first process and all below it.
 
-CPU time includes that of children that have ended and were waited for. That of a process that ends between two readings
-and is not waited for is lost, so the sum may fall a little; readers of cumulative counters handle that. Memory is the
-resident set; pages that several processes share count for each of them.
+CPU time includes that of children that have ended and were waited for. The time of a process that ends between two
+readings and is not waited for is lost, so the sum may fall a little; readers of cumulative counters handle that. Memory
+is the resident set; pages that several processes share count for each of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Process(Frozen):
 
 
 def parse_stat(text: bytes) -> Process:
-    """/proc/PID/stat (proc_pid_stat(5)); the name in it may hold anything. Raises ValueError or IndexError."""
+    """Parse /proc/PID/stat (proc_pid_stat(5)); the name in it may contain anything. Raises ValueError or IndexError."""
     before, _, after = text.rpartition(b")")
     fields = after.split()  # the third field of the manual is [0]
     return Process(

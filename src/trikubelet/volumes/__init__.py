@@ -1,1 +1,1 @@
-"""Volumes: what a pod's ``spec.volumes`` name, made ready before its containers and taken down after them."""
+"""Volumes: the entries of a pod's ``spec.volumes``, set up before its containers and torn down after them."""

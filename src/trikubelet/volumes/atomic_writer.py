@@ -1,4 +1,4 @@
-"""Files that change all together: a reader of the volume sees the old ones or the new ones, never some of each.
+"""Files that change atomically together: a reader of the volume sees either all old ones or all new ones.
 
     volume/..2026_11_21_15_50_12.k3j2h1/  key, dir/key      the files, never touched once they are whole
     volume/..data ─► ..2026_11_21_15_50_12.k3j2h1           swapped by one rename
@@ -38,7 +38,7 @@ GROUP_INHERITS: Final = 0o2000
 
 
 def directory_mode(group: int | None) -> int:
-    """The mode of the volume and of the directories in it. With a group, whatever is made there belongs to it."""
+    """Return the mode of the volume and of the directories in it. With a group, new files in it belong to that."""
     return DIRECTORY_MODE if group is None else DIRECTORY_MODE | GROUP_INHERITS
 
 
@@ -50,8 +50,7 @@ def open_to(directory: Path, group: int | None) -> None:
 
 
 def is_filled(volume: Path) -> bool:
-    """Whether the volume was written whole once. False where it cannot be entered: it may be a link to what has gone
-    since."""
+    """True if the volume was completely written once. False if it cannot be entered: it may be a dangling link."""
     try:
         return (volume / DATA).is_symlink()
     except PermissionError:
@@ -59,9 +58,9 @@ def is_filled(volume: Path) -> bool:
 
 
 def write(volume: Path, files: Mapping[str, VolumeFile], group: int | None) -> bool:
-    """Make the volume hold these files and no others, readable for ``group`` where one is given. True if that changed
-    anything: files that are already in the desired state are not written. Raises OSError, and ValueError for invalid
-    paths; then the volume is as it was."""
+    """Make the volume have these files and no others, readable for ``group`` if given. Return true if that changed
+    anything: files in the desired state are not written. Raises OSError, and ValueError for invalid paths; then the
+    volume is unchanged."""
     files = {clean_path(path): file for path, file in files.items()}
     for path in files:
         if above := next((str(one) for one in PurePosixPath(path).parents if str(one) in files), ""):
@@ -96,7 +95,7 @@ class _Desired(NamedTuple):
 
 
 def _current(volume: Path) -> str | None:
-    """The directory that ``..data`` points to, a plain name inside the volume."""
+    """Return the directory that ``..data`` points to, a plain name inside the volume."""
     if not is_filled(volume):
         return None
     name = os.readlink(volume / DATA)
@@ -106,19 +105,19 @@ def _current(volume: Path) -> str | None:
 
 
 def _holds(directory: Path, wanted: Mapping[str, _Desired]) -> bool:
-    """Whether these files, and nothing else, are below the directory. No directory is entered but those the files are
-    in: a privileged container can write here, and may leave trees of any depth and breadth."""
+    """True if these files, and nothing else, are below the directory. Only the directories of these files are entered:
+    a privileged container can write here, and may leave trees of any depth and breadth."""
     names: dict[PurePosixPath, set[str]] = defaultdict(set, {PurePosixPath(): set()})
     for path in map(PurePosixPath, wanted):
         for one in (path, *path.parents[:-1]):
             names[one.parent].add(one.name)
-    # A directory sorts before those in it, and so is no link when they are looked at.
+    # A directory sorts before those in it, so it is checked for being a link first.
     are_alike = all(_has_only(directory / inside, names[inside]) for inside in sorted(names))
     return are_alike and all(_is(directory / path, file) for path, file in wanted.items())
 
 
 def _has_only(directory: Path, names: set[str]) -> bool:
-    """Whether it is a directory with exactly these names."""
+    """True if it is a directory with exactly these names."""
     if not stat.S_ISDIR(directory.lstat().st_mode):
         return False
     left = set(names)
@@ -131,8 +130,8 @@ def _has_only(directory: Path, names: set[str]) -> bool:
 
 
 def _is(file: Path, wanted: _Desired) -> bool:
-    """False for what is not a regular file. No more is read than the desired length: a privileged container can write
-    here although its mount is read-only, and may leave a file of any size."""
+    """False if it is not a regular file. No more is read than the desired length: a privileged container can write here
+    although its mount is read-only, and may leave a file of any size."""
     said = file.lstat()
     there = (stat.S_IMODE(said.st_mode), said.st_uid, said.st_gid, said.st_size)
     if not stat.S_ISREG(said.st_mode) or there != (wanted.mode, wanted.owner, wanted.group, len(wanted.content)):
@@ -142,7 +141,7 @@ def _is(file: Path, wanted: _Desired) -> bool:
 
 
 def _write_new(volume: Path, files: Mapping[str, _Desired], group: int | None) -> str:
-    """A new directory with the files, complete; its name. One that cannot be completed is removed."""
+    """Write the files to a new directory, complete, and return its name. One that cannot be completed is removed."""
     directory = Path(tempfile.mkdtemp(prefix="..", dir=volume))
     try:
         _fill(directory, files, group)
@@ -179,7 +178,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def _link(volume: Path, names: set[str]) -> None:
-    """A link for each name at the top, and none for others."""
+    """Make a link for each name at the top, and remove others."""
     for name in names:
         link, target = volume / name, f"{DATA}/{name}"
         if not link.is_symlink():
@@ -191,7 +190,7 @@ def _link(volume: Path, names: set[str]) -> None:
 
 def _tidy(volume: Path, current: str | None) -> None:
     """Remove all of the writer's own directories and links but ``..data`` and the current directory. Raises OSError,
-    with EBUSY where something is mounted in one."""
+    with EBUSY if something is mounted in one."""
     for name in os.listdir(volume):
         if name.startswith("..") and name not in (DATA, current):
             left = volume / name

@@ -1,9 +1,9 @@
 """The persistent volumes behind pods' claims.
 
 A node may get a claim and its volume by name while a pod bound to the node names the claim, and may neither list nor
-watch them. So both are asked for when a pod's volumes are set up for the first time, and what was bound once is known
-until the pod's volumes are taken down: a claim is never bound to another volume. A claim that is not bound yet is asked
-for again at the pod's next sync.
+watch them. So both are requested when a pod's volumes are set up for the first time. A bound volume is remembered until
+the pod's volumes are torn down, because a claim is never bound to another volume. An unbound claim is requested again
+at the pod's next sync.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class Bound(NamedTuple):
-    """The volume behind a claim of a pod, which calls it ``name``, and whether it was to become larger on a node when
-    it was asked for."""
+    """The volume of a pod's claim, under the pod's name for it, and whether the claim requested an expansion on a
+    node."""
 
     name: str
     claim: Claim
@@ -33,7 +33,7 @@ class Bound(NamedTuple):
 
 
 class ClaimedVolumes:
-    """Owns which persistent volume is behind each claimed volume of a pod: by UID, by the name the pod gave it."""
+    """Owns the persistent volume of each claimed volume of a pod: by UID, and by the pod's name for it."""
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, Bound]] = {}
@@ -41,11 +41,11 @@ class ClaimedVolumes:
         self._node: Callable[[], Node | None] = lambda: None
 
     def use_objects(self, claims: Claims, node: Callable[[], Node | None]) -> None:
-        """From now on there is an API server to ask. ``node``: this node, as the API server has it."""
+        """Use this API server from now on. ``node``: this node, as the API server has it."""
         self._claims, self._node = claims, node
 
     async def find(self, pod: Pod, name: str, claim: Claim) -> Bound:
-        """The volume behind the claim. Raises VolumeFailed."""
+        """Return the volume of the claim. Raises VolumeFailed."""
         found = self._found.get(pod.metadata.uid, {}).get(name)
         if found is None:
             try:
@@ -61,7 +61,7 @@ class ClaimedVolumes:
 
     async def _ask(self, pod: Pod, name: str, claim: Claim) -> Bound:
         if self._claims is None:
-            raise ValueError("there is no API server to ask for claims")
+            raise ValueError("there is no API server to read claims from")
         held = await self._claims.claim(pod.metadata.namespace, claim.name)
         if problem := claim_problem(pod, claim, held):
             raise ValueError(problem)
@@ -73,7 +73,8 @@ class ClaimedVolumes:
         return Bound(name, claim, volume, waits_for_node(held))
 
     def _check_place(self, volume: PersistentVolume) -> None:
-        """The scheduler did, except for a pod that names its node itself: a directory of that path may be here, too."""
+        """Check the node affinity. The scheduler did, except for a pod that names its node itself: a directory of that
+        path may be here, too."""
         node = self._node()
         if node is not None and not is_on(node, volume):
             failed = f'MountVolume.NodeAffinity check failed for volume "{volume.metadata.name}"'
@@ -84,12 +85,12 @@ class ClaimedVolumes:
         return any(one.volume.metadata.uid == volume.metadata.uid for held in others for one in held.values())
 
     def groups(self, uid: str) -> tuple[int, ...]:
-        """The supplemental groups that the pod's volumes need its containers to be in, each once."""
+        """Return the supplemental groups that the pod's volumes require, each once."""
         wanted = [group_wanted(one.volume) for one in self._found.get(uid, {}).values()]
         return tuple(dict.fromkeys(group for group in wanted if group is not None))
 
     def release(self, uid: str) -> None:
-        """The pod has no volumes any more."""
+        """Forget the pod, which has no volumes any more."""
         self._found.pop(uid, None)
 
     def __repr__(self) -> str:

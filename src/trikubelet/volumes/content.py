@@ -1,5 +1,5 @@
-"""What the files of a volume made of data hold now: the objects its sources name are fetched here, and
-``core.containers.volume_files`` makes files of them. Nothing is cached; a later call returns what is current then."""
+"""Makes the current files of a volume made of data: its sources' objects are read here, and
+``core.containers.volume_files`` makes files of them. Nothing is cached; each call returns the current content."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ Maker = Callable[[Contents], Files]
 
 TOKEN_SECONDS = 3600
 PROBLEMS_REPORTED_MAX = 10
-"""Of one volume, which may have thousands of sources."""
+"""Problems of one volume that are reported; it may have thousands of sources."""
 
 
 async def maker_of(pod: Pod, sources: Sources, objects: PodObjects, facts: NodeFacts) -> Callable[[], Files]:
-    """What makes the volume's files, of its objects as they are now. It may take a while and make as much as a volume
-    may hold, so it is called in a thread, right before they are written. Of two sources with one path the later counts.
-    It raises ValueError with what is missing, not supported or too large."""
+    """Return the function that makes the volume's files from its current objects. That may take a while and use as much
+    memory as a volume may hold, so it is called in a thread, right before they are written. Of two sources with one
+    path the later counts. It raises ValueError with the missing, unsupported or too large sources."""
     makers: list[Maker] = [_nothing for _ in sources.projections]
     problems: list[str] = ["" for _ in sources.projections]
 
@@ -61,7 +61,7 @@ async def maker_of(pod: Pod, sources: Sources, objects: PodObjects, facts: NodeF
             problems[place] = str(error)
 
     fields, allowance = PodFields(pod, (), facts), Allowance(DOWNWARD_BYTES_MAX, DOWNWARD_FILES)
-    async with trio.open_nursery() as nursery:  # concurrently: each may ask a server
+    async with trio.open_nursery() as nursery:  # concurrently, because each may call a server
         for place, projection in enumerate(sources.projections):
             if (downward := projection.downward_api) is None:
                 nursery.start_soon(ask, place, projection)
@@ -71,8 +71,8 @@ async def maker_of(pod: Pod, sources: Sources, objects: PodObjects, facts: NodeF
 
 
 def _made(makers: Iterable[Maker], problems: Sequence[str]) -> Files:
-    """The files of all sources. Made in order, for together they may be only so large, and one after another, so that
-    what is too large is never held."""
+    """Return the files of all sources. They are made in order, because their total size is limited, and one after
+    another, so that a too large one is never held."""
     files: Files = {}
     contents, allowance = Contents(), Allowance(VOLUME_BYTES_MAX, VOLUME_FILES)
     problems, failures = list(problems), 0
@@ -84,12 +84,12 @@ def _made(makers: Iterable[Maker], problems: Sequence[str]) -> Files:
                 files[clean_path(path)] = file
         except TooLarge as error:
             problems[place] = str(error)
-            break  # a thousand more sources would be read to no purpose
+            break  # reading a thousand more sources would be useless
         except ValueError as error:
             problems[place] = str(error)
             failures += 1
             if failures > PROBLEMS_REPORTED_MAX:
-                break  # no more of them is told, and what fails is tried again by each source
+                break  # no more problems are reported, and each source is retried anyway
     if failed := [problem for problem in problems if problem]:
         reported = failed[:PROBLEMS_REPORTED_MAX] + ["…"] * (len(failed) > PROBLEMS_REPORTED_MAX)
         raise ValueError(failed[0] if len(failed) == 1 else f"[{', '.join(reported)}]")
@@ -97,7 +97,7 @@ def _made(makers: Iterable[Maker], problems: Sequence[str]) -> Files:
 
 
 async def _maker(pod: Pod, source: VolumeProjection, mode: int, objects: PodObjects) -> Maker:
-    """What makes the source's files, of its objects as they are now."""
+    """Return the function that makes the source's files from its current objects."""
     if (config := source.config_map) is not None:
         return partial(config_map_files, pod, config, await objects.config_map(pod, config.name), mode)
     if (secret := source.secret) is not None:
@@ -111,7 +111,7 @@ async def _maker(pod: Pod, source: VolumeProjection, mode: int, objects: PodObje
     if (wanted := source.pod_certificate) is not None:
         certificate = await objects.pod_certificate(pod, wanted)
         return lambda _: certificate_files(pod, wanted, certificate, mode)
-    return _nothing  # of a source that names nothing the API server has already complained
+    return _nothing  # the API server has already rejected a source without content
 
 
 def _downward_maker(

@@ -1,9 +1,9 @@
 """Volumes made of data: configMap, secret, downwardAPI, and projected, which mixes them.
 
-    sources (``core.containers.volume_files``) ─► their objects as they are now ─► files ─► put in place whole
+    sources (``core.containers.volume_files``) ─► their current objects ─► files ─► written atomically
 
-Files are made in the thread that writes them, so no more are held at once than are being written.
-They are compared with their sources at every sync: on a change it is enough to wake the pod.
+Files are made in the thread that writes them, so no more are held in memory than are being written. They are compared
+with their sources at every sync: on a change it is enough to wake the pod.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MADE_AT_ONCE_MAX: Final = 4
-"""Volumes of all pods whose files are made and written at the same time, for each holds all that is in it. A pod has as
-many as it likes, and they are brought up to date together."""
+"""Volumes of all pods that are made and written at the same time, because each holds its whole content. A pod may have
+any number, and they are updated together."""
 
 
 class DataVolumes(VolumePlugin):
-    """Owns where the objects come from. Fills volumes with them: the observed state is on the disk, the desired state
-    in its sources."""
+    """Owns the source of the objects. Fills volumes with them: the observed state is on the disk, the desired state in
+    its sources."""
 
     def __init__(self, places: PodPlaces, facts: NodeFacts) -> None:
         self._places = places
@@ -49,7 +49,7 @@ class DataVolumes(VolumePlugin):
         self._turns = trio.Semaphore(MADE_AT_ONCE_MAX)
 
     def use_objects(self, objects: PodObjects) -> None:
-        """From now on their objects come from there."""
+        """Use this source of objects from now on."""
         self._objects = objects
 
     async def prepare(self, pod: Pod, volume: Volume) -> str:
@@ -61,8 +61,8 @@ class DataVolumes(VolumePlugin):
         except (ValueError, OSError, StillRunning) as error:
             if not atomic_writer.is_filled(path):
                 raise
-            # What an earlier process of the agent gave a pod it keeps, as upstream has it, whatever became of the
-            # source or the room.
+            # Like upstream, the pod keeps the files of an earlier process of the agent, whatever happened to the source
+            # or the disk space.
             log.warning("Volume %s of pod %s stays as it was: %s", volume.name, object_ref(pod), error)
         return str(path)
 
@@ -77,11 +77,11 @@ class DataVolumes(VolumePlugin):
             self._objects.release(uid)
 
     async def _fill(self, pod: Pod, name: str, sources: Sources, path: Path) -> None:
-        assert self._objects is not None, "nobody said where the objects are"
+        assert self._objects is not None, "there is no source of objects"
         files = await maker_of(pod, sources, self._objects, self._facts)
         group = self._places.fs_group(pod)
         make = partial(_directory, path, group)
-        # A user's tmpfs may be small, or missing: only what needs it is kept there.
+        # A user's tmpfs may be small, or missing: only volumes that need it are kept there.
         if sources.in_memory and (self._places.user_memory is None or sources.has_secrets):
             size = self._places.memory_bytes(pod)
             make = partial(self._places.mount_memory, path, size, atomic_writer.directory_mode(group), group)
@@ -101,7 +101,7 @@ def _directory(path: Path, group: int | None) -> None:
 
 
 def _fill(path: Path, make: Callable[[], None], files: Callable[[], Files], group: int | None) -> None:
-    wanted = files()  # before anything is made on the disk, for it may be refused
-    if not atomic_writer.is_filled(path):  # else it was made, and mounted, before
+    wanted = files()  # before anything is made on the disk, because it may be rejected
+    if not atomic_writer.is_filled(path):  # otherwise it was made, and mounted, before
         make()
     atomic_writer.write(path, wanted, group)

@@ -1,4 +1,4 @@
-"""emptyDir: a directory of the pod's own, on disk, in memory or in huge pages, gone with the pod."""
+"""emptyDir: a directory of the pod's own, on disk, in memory or in huge pages, removed with the pod."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODE = 0o777
 
 
 class EmptyDirs(VolumePlugin):
-    """Makes them. They belong to their pod alone, so nothing of them is ever new."""
+    """Makes them. They belong to their pod alone, so they never need an update."""
 
     is_refreshed: ClassVar[bool] = False
 
@@ -52,24 +52,24 @@ class EmptyDirs(VolumePlugin):
 
 
 def path_of(pod_directory: Path, name: str) -> Path:
-    """Where the volume lives: upstream's place."""
+    """Return the volume's path, like upstream."""
     return pod_directory / "volumes" / PLUGIN / name
 
 
 def mode(fs_group: int | None) -> int:
-    """The mode of a new volume: everyone in the pod may write; with a group, what is made inside belongs to it."""
+    """Return the mode of a new volume: everyone in the pod may write; with a group, new files in it belong to that."""
     return MODE if fs_group is None else MODE | 0o2000
 
 
 def memory_mode(fs_group: int | None) -> int:
-    """The mode of a new volume in memory, with the sticky bit, as upstream has it from the kernel: a user of the pod
-    cannot remove another's files. Upstream's suite expects that, also of a sub-path."""
+    """Return the mode of a new volume in memory, with the sticky bit, which upstream gets from the kernel: a user of
+    the pod cannot remove another's files. Upstream's suite expects that, also of a sub-path."""
     return mode(fs_group) | stat.S_ISVTX
 
 
 def make(path: Path, fs_group: int | None) -> None:
-    """Make the directory, complete at once. One that is there is the pod's: its mode may have been changed by the pod
-    for good reason and is left alone. Raises OSError."""
+    """Make the directory, complete at once. An existing one belongs to the pod, which may have changed its mode for
+    good reason, so it stays unchanged. Raises OSError."""
     if path.exists():
         return
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -82,16 +82,16 @@ def make(path: Path, fs_group: int | None) -> None:
 
 
 def page_bytes(medium: str, asked: Collection[int]) -> int:
-    """The size of a volume's huge pages: the medium's own, or the only one that the pod's containers ask for (``asked``
-    has the sizes that they do). Raises ValueError where they ask for none of it, or for several."""
+    """Return the size of a volume's huge pages: the medium's own, or the only one in the containers' requests
+    (``asked``). Raises ValueError if they request none of it, or several."""
     if medium == HUGE_PAGES:
         if len(asked) != 1:
             what = "pages of several sizes" if asked else "no huge pages"
-            raise ValueError(f'medium "{medium}" takes its page size from the containers, which ask for {what}')
+            raise ValueError(f'medium "{medium}" takes its page size from the containers, which request {what}')
         return next(iter(asked))
     kind, _, size = medium.partition("-")
     if kind != HUGE_PAGES:
-        raise ValueError(f'"{medium}" is no storage medium')
+        raise ValueError(f'"{medium}" is not a storage medium')
     if quantity.whole(size) not in asked:
-        raise ValueError(f'medium "{medium}": no container asks for pages of that size')
+        raise ValueError(f'medium "{medium}": no container requests pages of that size')
     return quantity.whole(size)

@@ -1,8 +1,8 @@
-"""The volumes of a node whose containers are only simulated (``ports.Volumes``): they are requested and never made.
+"""The volumes of a node with simulated containers (``ports.Volumes``): they are requested and never made.
 
 The objects that volumes name are requested from the cluster as by any node, with its watches, tokens and failures: that
-is what such a node is for. The files have no reader, so none is written, nothing is mounted, and no path of the machine
-is touched.
+is the purpose of such a node. The files have no reader, so none is written, nothing is mounted, and no path of the
+machine is touched.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class FakeVolumes:
-    """Owns which volumes are reported to exist: by pod, the names."""
+    """Owns the volumes that are reported to exist: by pod, the names."""
 
     def __init__(self, root: Path, facts: NodeFacts) -> None:
         self.said: dict[str, set[str]] = {}
@@ -49,32 +49,32 @@ class FakeVolumes:
         self._figures = VolumeFigures()
 
     def use_objects(self, objects: PodObjects) -> None:
-        """From now on the objects that volumes name come from there."""
+        """Use this source for the objects of volumes."""
         self._objects = objects
 
     def use_claims(
         self, claims: Claims, node: Callable[[], Node | None], changed: Callable[[], None], events: Events
     ) -> None:
-        """From now on claims are looked up there."""
+        """Use this API server for claims."""
         self._claims.use_objects(claims, node)
 
     def node_changed(self) -> None:
-        """Nothing waits to be attached."""
+        """Do nothing: nothing waits to be attached."""
 
     def in_use(self) -> Collection[str]:
-        """Nothing is attached."""
+        """Return none: nothing is attached."""
         return ()
 
     def drivers(self) -> Mapping[str, DriverInfo]:
-        """There are no drivers."""
+        """Return none: there are no drivers."""
         return {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """There is nothing to do."""
+        """Do nothing."""
         task_status.started()
 
     async def set_up(self, pod: Pod) -> Mapping[str, str]:
-        """Every volume's path. Raises VolumeFailed as real volumes do."""
+        """Return every volume's path. Raises VolumeFailed like real volumes."""
         return await set_up_all(pod, pod.spec.volumes, partial(self._set_up, pod), self._figures)
 
     async def _set_up(self, pod: Pod, volume: Volume) -> str:
@@ -86,7 +86,7 @@ class FakeVolumes:
 
     async def _ask(self, pod: Pod, volume: Volume) -> None:
         if (sources := sources_of(volume)) is not None:
-            assert self._objects is not None, "nobody said where the objects are"
+            assert self._objects is not None, "there is no source of objects"
             try:
                 files = await maker_of(pod, sources, self._objects, self._facts)
                 self._fill(self._path(pod, volume), files())
@@ -99,7 +99,7 @@ class FakeVolumes:
             raise ValueError(why_not_mounted(volume))
 
     async def resolve(self, pod: Pod, container: Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
-        """Host paths in place of sub-paths; nothing accesses them."""
+        """Return host paths in place of sub-paths; nothing accesses them."""
         return tuple(
             replace(mount, host_path=f"{mount.host_path}/{mount.sub_path}", sub_path="")
             if mount.sub_path and not mount.image
@@ -111,34 +111,34 @@ class FakeVolumes:
         return str(pod_directory(self._pods, pod.metadata.uid) / "volumes" / volume.name)
 
     def figures(self) -> VolumeFigures:
-        """What was requested, and is reported as ready."""
+        """Return what was requested, and is reported as ready."""
         return self._figures
 
     def places(self, uid: str) -> Mapping[str, str]:
-        """No volume is anywhere."""
+        """Return none: the volumes have no places."""
         return {}
 
     async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
-        """None: there is no driver to report."""
+        """Return None: there is no driver to report."""
         return None
 
     def groups(self, uid: str) -> tuple[int, ...]:
-        """None: nothing is behind them."""
+        """Return none."""
         return ()
 
     def progress(self, uid: str) -> Mapping[str, str]:
-        """The volumes that are reported to exist."""
-        return dict.fromkeys(self.said.get(uid, ()), "asked for; containers are simulated here")
+        """Return the volumes that are reported to exist."""
+        return dict.fromkeys(self.said.get(uid, ()), "requested; containers are simulated here")
 
     def _fill(self, path: str, files: Files) -> None:
-        """Nothing is written: the files have no reader."""
+        """Do nothing: the files have no reader."""
 
     async def read_env_file(self, volume_path: str, path: str, keys: Collection[str]) -> EnvFile:
-        """There are no files. Raises FileNotFoundError."""
+        """Raises FileNotFoundError, because there are no files."""
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{volume_path}/{path}")
 
     async def tear_down(self, uid: str) -> None:
-        """The pod has no volumes any more."""
+        """Forget the pod's volumes."""
         if self._objects is not None:
             self._objects.release(uid)
         self._claims.release(uid)

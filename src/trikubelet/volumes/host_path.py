@@ -1,8 +1,8 @@
-"""hostPath: a path of the node itself, checked against the type that was asked for, or made.
+"""hostPath: a path of the node itself, checked against the requested type, or created.
 
-A pod that runs keeps the path whatever becomes of it. But a runtime makes a directory of a path that it does not find,
-so a socket whose owner is away would become a directory that the owner cannot replace. So the type is checked once more
-before each start of a container that mounts the path (upstream checks it once for each pod).
+A running pod keeps the path whatever happens to it. But a runtime creates a directory at a path that it does not find,
+so a missing socket would become a directory that its owner cannot replace. So the type is checked once more before each
+start of a container that mounts the path (upstream checks it once for each pod).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CHECKS = {
 
 
 class HostPaths(VolumePlugin, PersistentPlugin):
-    """Looks at them. What is there belongs to the node, and stays."""
+    """Checks them. The files belong to the node, and stay."""
 
     def __init__(self, threads: ThreadPool) -> None:
         self._threads = threads
@@ -63,18 +63,18 @@ class HostPaths(VolumePlugin, PersistentPlugin):
         await self._look(f"{pod.metadata.uid}/{bound.name}/start", source)
 
     async def _look(self, key: str, source: HostPathVolumeSource) -> None:
-        # A pod has one sync at a time: a thread that still runs for this key was given up and hangs.
+        # A pod has one sync at a time: a thread that still runs for this key was cancelled and hangs.
         await self._threads.run(partial(prepare, source.path, source.type), key, may_hang=True)
 
 
 def prepare(path: str, type_: str) -> None:
-    """Make the path what its type requires. Touches nothing with the empty type. Raises ValueError, for a wrong type
-    with upstream's message.
+    """Check or create the path as its type requires. Touches nothing with the empty type. Raises ValueError, for a
+    wrong type with upstream's message.
 
     May hang on a foreign file system: call it in a thread.
     """
     if not os.path.isabs(path):
-        # It would be looked up in the agent's directory here and in the runtime's later.
+        # It would be relative to the agent's directory here and to the runtime's later.
         raise ValueError(f"hostPath {path} is not an absolute path (write the path from / on)")
     if not type_:
         return

@@ -1,4 +1,4 @@
-"""image: what is in an image, mounted by the runtime; ``pods.start`` has the image pulled."""
+"""image: the content of an image, mounted by the runtime; ``pods.start`` has the image pulled."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ class ImageVolumes(VolumePlugin):
     is_refreshed: ClassVar[bool] = False
 
     async def prepare(self, pod: Pod, volume: Volume) -> str:
-        """No path. See ``VolumePlugin``."""
+        """Return no path. See ``VolumePlugin``."""
         await trio.lowlevel.checkpoint()
         return ""

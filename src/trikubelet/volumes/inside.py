@@ -1,6 +1,6 @@
-"""Reading a file that a container left in a volume, without being led out of it or blocked.
+"""Reads a file that a container left in a volume, without leaving the volume or blocking.
 
-A container may put anything into its volume, and change it while we look. So the file is found one name at a time
+A container may put anything into its volume, and change it at any time. So the file is found one name at a time
 (``host.beneath``), and its type is checked before it is opened: a pipe without a writer would block forever.
 """
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def read_file(root: str, path: str, bytes_max: int) -> bytes:
-    """A plain file below ``root``. Raises OSError: EFBIG for one that is larger, EINVAL for what is no plain file, and
-    those of ``open_beneath``."""
+    """Return the content of a regular file below ``root``. Raises OSError: EFBIG for a larger one, EINVAL if it is not
+    a regular file, and the errors of ``open_beneath``."""
     found = open_beneath(root, path, make=False)
     try:
         if not stat.S_ISREG(os.fstat(found).st_mode):
             raise OSError(errno.EINVAL, "not a plain file")
-        # The same file, whatever its name leads to by now; opened without waiting for who has a lease on it.
+        # The same file, whatever its name leads to by now; opened without waiting for a lease on it.
         with open_plain(f"/proc/self/fd/{found}") as file:
             content = file.read(bytes_max + 1)
     finally:
@@ -39,6 +39,6 @@ def read_file(root: str, path: str, bytes_max: int) -> bytes:
 
 
 def read_variables(root: str, path: str, keys: Collection[str]) -> EnvFile:
-    """The wanted values of a file of variables. It is parsed here, where it is read: in a thread, for who wrote it may
-    have made it as long to parse as its size allows. Raises OSError as ``read_file`` does."""
+    """Return the requested values of an environment file. It is parsed here, in the thread that reads it, because its
+    author may have made it as slow to parse as its size allows. Raises OSError like ``read_file``."""
     return read_env_file(read_file(root, path, BYTES_MAX), keys)

@@ -54,7 +54,7 @@ class LocalVolumes(PersistentPlugin):
         return str(place)
 
     async def remove(self, uid: str) -> None:
-        """Unmount what is mounted there: it is also elsewhere on the node. Raises OSError, StillRunning."""
+        """Unmount the mounts there: the directory is also elsewhere on the node. Raises OSError, StillRunning."""
         await self._places.tear_down(uid, partial(self._let_go, self._places.of_pod(uid) / "volumes" / PLUGIN))
 
     def _let_go(self, directory: Path) -> None:
@@ -64,7 +64,7 @@ class LocalVolumes(PersistentPlugin):
 
 def mount(source: str, place: Path, group: ownership.Group | None, mounter: Mounter, done: Callable[[], None]) -> None:
     """Mount a directory, with the group of its files changed first; ``done`` is called for each. Raises OSError, and
-    ValueError for what is no directory."""
+    ValueError if it is not a directory."""
     if is_mounted(mounter, place):
         return
     found = os.open(source, os.O_PATH | os.O_CLOEXEC)
@@ -80,6 +80,6 @@ def mount(source: str, place: Path, group: ownership.Group | None, mounter: Moun
 
 
 def check_device(path: str) -> None:
-    """Raises ValueError for what is no block device, OSError for what is not there."""
+    """Raises ValueError if it is not a block device, OSError if it does not exist."""
     if not stat.S_ISBLK(os.stat(path).st_mode):
         raise ValueError(f"path {path} is not block device")

@@ -1,4 +1,4 @@
-"""Mounting, as volumes need it. ``host.mounts`` implements it; tests have some that only record the calls."""
+"""The port for mounting. ``host.mounts`` implements it; tests have implementations that only record the calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Mounter(Protocol):
     """All of it may hang and is called in threads; all raise OSError."""
 
     def mounted_below(self, directory: str) -> tuple[str, ...]:
-        """Mount points at or below a directory, deepest first."""
+        """Return the mount points at or below a directory, deepest first."""
         ...
 
     def mount_tmpfs(self, path: str, size_bytes: int | None, mode: int, group: int | None) -> None:
@@ -30,11 +30,11 @@ class Mounter(Protocol):
         ...
 
     def bind(self, fd: int, path: str) -> None:
-        """Mount what a descriptor stands for at a path of the same kind."""
+        """Mount the file behind a descriptor at a path of the same kind."""
         ...
 
     def make_private(self, path: str) -> None:
-        """From now on, mounting and unmounting in this mount does not propagate."""
+        """Stop the propagation of mounting and unmounting in this mount."""
         ...
 
     def unmount(self, path: str) -> None:
@@ -43,36 +43,36 @@ class Mounter(Protocol):
 
 
 class UserMemory(Protocol):
-    """Directories in memory for an agent that may not mount. ``host.user_tmpfs`` implements it. What blocks is called
-    in threads and raises OSError."""
+    """Directories in memory for an agent that may not mount. ``host.user_tmpfs`` implements it. Blocking methods are
+    called in threads and raise OSError."""
 
     def link(self, place: Path, mode: int, group: int | None) -> None:
-        """Have a directory in memory at a volume's place, by a link; a new one has that mode and group. Blocks."""
+        """Link a directory in memory at a volume's place; a new one has that mode and group. Blocks."""
         ...
 
     def target(self, place: str) -> str:
-        """The directory that was linked there, or the place itself."""
+        """Return the directory that was linked there, or the place itself."""
         ...
 
     def remove(self, uid: str) -> None:
-        """Remove all that a pod has in memory. Blocks."""
+        """Remove all directories of a pod in memory. Blocks."""
         ...
 
     def sweep(self) -> None:
-        """Remove what pods and root directories left that are gone. Blocks."""
+        """Remove the leftovers of removed pods and root directories. Blocks."""
         ...
 
 
 def is_mounted(mounter: Mounter, place: Path) -> bool:
-    """Whether something is mounted just there. Does not access the mount: its server may be gone, and any access would
+    """True if something is mounted just there. Does not access the mount: its server may be gone, and any access would
     fail or hang."""
     parent = os.path.realpath(place.parent)
     return f"{parent}/{place.name}" in mounter.mounted_below(parent)
 
 
 def unmount_below(mounter: Mounter, directory: str) -> None:
-    """Unmount everything at and below a directory, here alone: what is mounted in a directory of the node appears in
-    our mount of that as well, and to unmount it here would take it away there. Raises OSError."""
+    """Unmount everything at and below a directory, here alone: a mount in a directory of the node appears in our mount
+    of that as well, and unmounting it here would remove it there. Raises OSError."""
     found = mounter.mounted_below(directory)
     for path in found:
         mounter.make_private(path)

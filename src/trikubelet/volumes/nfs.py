@@ -1,4 +1,4 @@
-"""nfs: a directory of a server, mounted for each pod; an existing mount shows that all before it was done."""
+"""nfs: a directory of a server, mounted for each pod; an existing mount shows that all steps before it were done."""
 
 from __future__ import annotations
 

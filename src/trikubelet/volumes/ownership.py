@@ -1,8 +1,8 @@
-"""Setting the ownership of a volume's files to the pod's group (``fsGroup``), by upstream's rules.
+"""Changes the group of a volume's files to the pod's (``fsGroup``), by upstream's rules.
 
 Every file gets the group and is readable and writable by it, every directory also gets the setgid bit. The root of the
-volume comes last, so that it stands for the rest: under the policy OnRootMismatch a volume whose root is as it should
-be is not walked. The walk goes by descriptors and follows no link, for what is in a volume is not ours. It takes time
+volume is changed last, so that it stands for the rest: under the policy OnRootMismatch a volume with a correct root is
+not walked. The walk goes by descriptors and follows no link, because the volume's content is not trusted. It takes time
 in proportion to the files; called in a thread.
 """
 
@@ -28,7 +28,7 @@ READS_WRITES, READS, ENTERS = 0o660, 0o440, 0o110
 
 
 class Group(Frozen):
-    """The group that a volume's files are to belong to. ``on_mismatch``: only where the volume's root does not yet."""
+    """The desired group of a volume's files. ``on_mismatch``: change it only if the volume's root has another."""
 
     id: int
     on_mismatch: bool
@@ -36,7 +36,7 @@ class Group(Frozen):
 
 
 def group_of(pod: Pod, *, read_only: bool) -> Group | None:
-    """The group that the pod's volumes' files are to belong to (``fsGroup``); None where none is set."""
+    """Return the desired group of the pod's volumes' files (``fsGroup``); None if none is set."""
     context = pod.spec.security_context
     if context is None or context.fs_group is None:
         return None
@@ -44,14 +44,14 @@ def group_of(pod: Pod, *, read_only: bool) -> Group | None:
 
 
 def apply_fs_group(root: int, group: Group, done: Callable[[], None]) -> None:
-    """Change the group of the directory ``root``, a descriptor, and of all below it, where that is still to be done.
-    Raises OSError."""
+    """Change the group of the directory ``root``, a descriptor, and everything below it, if that is still due. Raises
+    OSError."""
     if not (group.on_mismatch and is_owned(root, group.id, group.read_only)):
         chown_tree(root, group.id, group.read_only, done)
 
 
 def is_owned(root: int, group: int, read_only: bool) -> bool:
-    """Whether the root of a volume is as ``chown_tree`` leaves it; ``root``: a descriptor."""
+    """True if the root of a volume is as ``chown_tree`` leaves it; ``root``: a descriptor."""
     found = os.fstat(root)
     wanted = stat.S_ISGID | ENTERS | (READS if read_only else READS_WRITES)
     return found.st_gid == group and found.st_mode & wanted == wanted
@@ -68,12 +68,12 @@ def chown_tree(root: int, group: int, read_only: bool, done: Callable[[], None])
 
 def _chown_below(directory: int, group: int, read_only: bool, done: Callable[[], None], levels: int) -> None:
     if not levels:
-        raise OSError(errno.ENAMETOOLONG, f"more than {LEVELS_MAX} directories below one another")
+        raise OSError(errno.ENAMETOOLONG, f"more than {LEVELS_MAX} nested directories")
     readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
     try:
-        with os.scandir(readable) as entries:  # streamed, for the names may not fit in memory
+        with os.scandir(readable) as entries:  # streamed, because the names may not fit in memory
             for entry in entries:
-                with contextlib.suppress(FileNotFoundError):  # others use the volume, too
+                with contextlib.suppress(FileNotFoundError):  # other programs use the volume, too
                     _chown_one(readable, entry.name, group, read_only, done, levels)
     finally:
         os.close(readable)
@@ -96,7 +96,7 @@ def _chown_one(parent: int, name: str, group: int, read_only: bool, done: Callab
 
 
 def _open_to_group(found: int, mode: int, read_only: bool) -> None:
-    """Let the group in. ``mode`` is from before the change of owner, which takes set-user-id bits away."""
+    """Give the group access. ``mode`` is from before the change of owner, which removes set-user-id bits."""
     wanted = READS if read_only else READS_WRITES
     if stat.S_ISDIR(mode):
         wanted |= ENTERS | stat.S_ISGID

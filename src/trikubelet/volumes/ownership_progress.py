@@ -1,4 +1,4 @@
-"""Changing the group of a volume's files in a thread, with a warning when that is slow: a volume may have millions of
+"""Changes the group of a volume's files in a thread, with a warning if that is slow: a volume may have millions of
 files, and its pod waits for them."""
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SLOW_SECONDS: Final = 30.0
-"""As upstream has it."""
+"""Seconds until the warning, like upstream."""
 
 
 class _Files:
-    """How many files were done. A thread counts, others read."""
+    """The number of changed files. A thread counts, others read."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -37,8 +37,8 @@ class _Files:
 async def change_ownership_in_thread(
     pod: Pod, name: str, threads: ThreadPool, work: Callable[[Callable[[], None]], None]
 ) -> None:
-    """Do ``work`` for the pod's volume ``name``; it calls what it is given for each file. Raises what it raises, and
-    StillRunning."""
+    """Run ``work`` for the pod's volume ``name`` in a thread; it calls its argument for each file. Raises its errors,
+    and StillRunning."""
     files = _Files()
     failed: list[Exception] = []
     async with trio.open_nursery() as nursery:

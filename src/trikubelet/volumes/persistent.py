@@ -1,8 +1,8 @@
-"""Volumes of claims: they are there before the pod and stay after it.
+"""Volumes of claims: they exist before the pod and stay after it.
 
     claim ─► its PersistentVolume ─► the plugin of its kind: hostPath, local, nfs, csi
 
-Other kinds are reported as not supported. What is mounted is known by its mount alone, so there is nothing to remember.
+Other kinds are reported as not supported. Mounts are recognised by the kernel's list alone, so no state is kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class PersistentVolumes(VolumePlugin):
-    """Finds what claims are bound to (``claims``), and has the plugin of its kind prepare it."""
+    """Finds the volumes that claims are bound to (``claims``), and has the plugin of their kind prepare them."""
 
     def __init__(self, kinds: Mapping[str, PersistentPlugin], local: LocalVolumes) -> None:
         """``kinds``: plugins by the field of a PersistentVolume's spec."""
@@ -36,7 +36,7 @@ class PersistentVolumes(VolumePlugin):
         bound, plugin = await self._find(pod, volume)
         spec = bound.volume.spec
         if spec.volume_mode == BLOCK and not (plugin is not None and plugin.takes_devices):
-            raise ValueError("of block devices only local ones and those of CSI drivers are supported")
+            raise ValueError("only block devices of the types local and csi are supported")
         if plugin is None:
             raise ValueError("persistent volumes of this type are not supported yet; hostPath, local, nfs and csi are")
         return await plugin.prepare_bound(pod, bound)
@@ -48,7 +48,7 @@ class PersistentVolumes(VolumePlugin):
             await plugin.confirm_bound(pod, bound)
 
     async def _find(self, pod: Pod, volume: Volume) -> tuple[Bound, PersistentPlugin | None]:
-        """The volume behind a claim, and the plugin of its kind. Raises VolumeFailed."""
+        """Return the volume of a claim, and the plugin of its kind. Raises VolumeFailed."""
         claim = claim_of(pod, volume)
         assert claim is not None
         bound = await self.claims.find(pod, volume.name, claim)

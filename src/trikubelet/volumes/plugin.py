@@ -1,11 +1,11 @@
-"""What one kind of volume has to do on this node, and what all kinds share.
+"""The interface of each kind of volume on this node, and what all kinds share.
 
     DiskVolumes ─► VolumePlugin of a pod's volume ─────────────► prepare, refresh, confirm; release, remove
-                       └─ of a claim: PersistentPlugin of the volume that is bound ─► prepare_bound, confirm_bound
+                       └─ of a claim: PersistentPlugin of the bound volume ─► prepare_bound, confirm_bound
 
-A plugin's volumes lie below the pod's directory, in one that has the plugin's name: upstream's layout, and how the next
-agent finds what this one has made. So they are not recorded, and what is mounted and lies there is removed for all
-kinds alike when the pod's volumes are torn down (``volumes.volumes``). A plugin removes what that does not reach.
+A plugin's volumes are below the pod's directory, in one with the plugin's name: upstream's layout, by which the next
+agent finds the volumes of this one. So they are not recorded, and mounts and files there are removed for all kinds
+alike when the pod's volumes are torn down (``volumes.volumes``). A plugin removes only the rest.
 """
 
 from __future__ import annotations
@@ -40,32 +40,31 @@ class VolumePlugin(Protocol):
     """One kind of volume (upstream: volume.VolumePlugin)."""
 
     is_refreshed: ClassVar[bool] = True
-    """Whether a volume that is ready depends on something else that may not answer: a server, a driver, the owner of a
-    host path. Those that a pod has are then brought up to date beside its syncs (``refresh``); any other is prepared
-    again at each, which costs little and repairs it."""
+    """True if a ready volume depends on something that may not answer: a server, a driver, the owner of a host path.
+    Those that a pod has are then updated next to its syncs (``refresh``); any other is prepared again at each, which
+    costs little and repairs it."""
 
     async def prepare(self, pod: Pod, volume: Volume) -> str:
-        """Make the volume ready; its host path, empty where the runtime mounts it itself. What is ready stays as it is.
-        Raises OSError, ValueError, StillRunning, or VolumeFailed with the whole message."""
+        """Set the volume up and return its host path, empty if the runtime mounts it itself. A ready volume stays
+        unchanged. Raises OSError, ValueError, StillRunning, or VolumeFailed with the whole message."""
 
     async def refresh(self, pod: Pod, volume: Volume, path: str) -> None:
-        """Bring a volume up to date that the pod has at this path. Raises what ``prepare`` does, and leaves it as it
-        was then."""
+        """Update a volume that the pod has at this path. Raises like ``prepare``, and leaves it unchanged then."""
         await self.prepare(pod, volume)
 
     async def confirm(self, pod: Pod, volume: Volume) -> None:
         """Confirm that a container may be created with this volume, which is ready and may have changed since. Most
-        kinds are the agent's own and do not change by themselves. Raises ValueError, OSError, StillRunning."""
+        kinds belong to the agent and do not change by themselves. Raises ValueError, OSError, StillRunning."""
         return
 
     def release(self, uid: str) -> None:
-        """The pod is terminated: nothing is watched or remembered for its volumes any more. Never blocks; called before
-        ``remove``, and again with it where that failed."""
+        """Stop all watches and records for the volumes of a terminated pod. Never blocks; called before ``remove``, and
+        again with it if that failed."""
         return
 
     async def remove(self, uid: str) -> None:
-        """The pod is terminated: remove what it had beside what lies below its directory, also what an earlier process
-        made. Raises OSError, StillRunning, VolumeFailed."""
+        """Remove the resources of a terminated pod that are not below its directory, also those of an earlier process.
+        Raises OSError, StillRunning, VolumeFailed."""
         await trio.lowlevel.checkpoint()
 
 
@@ -73,10 +72,10 @@ class PersistentPlugin(Protocol):
     """A kind of volume that a claim may be bound to."""
 
     takes_devices: ClassVar[bool] = False
-    """Whether it supports block mode, where the host path is a device."""
+    """True if it supports block mode, where the host path is a device."""
 
     async def prepare_bound(self, pod: Pod, bound: Bound) -> str:
-        """Make it ready; its host path. Raises what ``VolumePlugin.prepare`` does."""
+        """Set it up and return its host path. Raises like ``VolumePlugin.prepare``."""
 
     async def confirm_bound(self, pod: Pod, bound: Bound) -> None:
         """See ``VolumePlugin.confirm``."""
@@ -84,7 +83,8 @@ class PersistentPlugin(Protocol):
 
 
 class PodPlaces:
-    """Where the volumes of pods lie, and making a mount there once. Owns nothing: disk and kernel know."""
+    """The places of pods' volumes, and making a mount there once. Owns nothing: the state is the disk's and the
+    kernel's."""
 
     def __init__(
         self,
@@ -102,30 +102,30 @@ class PodPlaces:
         self._facts = facts
 
     def of_pod(self, uid: str) -> Path:
-        """The pod's directory. Raises ValueError for what is no UID."""
+        """Return the pod's directory. Raises ValueError if the argument is not a UID."""
         return pod_directory(self._pods, uid)
 
     def of(self, pod: Pod, plugin: str, name: str) -> Path:
-        """A volume's, by the name of its plugin and its own."""
+        """Return a volume's place, by the name of its plugin and its own."""
         return self.of_pod(pod.metadata.uid) / "volumes" / plugin / name
 
     async def tear_down(self, uid: str, work: Callable[[], object]) -> None:
         """Run ``work``, which tears down volumes of the pod, in a thread, at most one for a pod. A thread that is
-        running when this is cancelled goes on. Raises what it raises, and StillRunning."""
+        running when this is cancelled continues. Raises its errors, and StillRunning."""
         await self.threads.run(work, f"{TEARING_DOWN}/{uid}", may_hang=True)
 
     def is_being_torn_down(self, uid: str) -> bool:
-        """Whether a thread is tearing the pod's volumes down, perhaps one that is no longer awaited."""
+        """True if a thread is tearing the pod's volumes down, perhaps one that is no longer awaited."""
         return uid in self.threads.running(TEARING_DOWN)
 
     def memory_bytes(self, pod: Pod, size_limit: str | float | None = None) -> int | None:
-        """The most bytes a memory-backed volume of the pod may take, given its own limit; None: as much as there is."""
+        """Return the size of a memory-backed volume of the pod, in bytes, given its own limit; None: no limit."""
         limits = (pod_resources(pod, self._facts).memory_limit_bytes, self._facts.allocatable.get("memory", 0))
         return memory_bytes(size_limit, *limits)
 
     def fs_group(self, pod: Pod) -> int | None:
-        """The group that the files of the pod's own volumes belong to, or None. Raises ValueError for one that this
-        agent cannot give them."""
+        """Return the group of the files of the pod's own volumes, or None. Raises ValueError for one that this agent
+        may not set."""
         group = fs_group(pod)
         if group is None or self.user_memory is None or may_give(group):
             return group
@@ -150,13 +150,13 @@ class PodPlaces:
 
 
 def may_give(group: int) -> bool:
-    """Whether this process may give its files to the group (chown(2))."""
+    """True if this process may give its files to the group (chown(2))."""
     return os.geteuid() == 0 or group in {os.getegid(), *os.getgroups()}
 
 
 def memory_bytes(size_limit: str | float | None, *others: int) -> int | None:
-    """The size of a memory-backed volume: the smallest of its own limit and the pod's and the node's (0: none), or
-    None."""
+    """Return the size of a memory-backed volume: the smallest of its own limit and the pod's and the node's (0: none),
+    or None."""
     sizes = [limit for limit in others if limit]
     if size_limit is not None and quantity.whole(size_limit) > 0:
         sizes.append(quantity.whole(size_limit))
@@ -164,5 +164,6 @@ def memory_bytes(size_limit: str | float | None, *others: int) -> int | None:
 
 
 def is_there(directory: Path) -> bool:
-    """Most pods have no such directory, and a node's list of mounts is long. A link leads to a foreign directory."""
+    """True if the directory exists and is not a link, which would lead to a foreign directory. Most pods have none, and
+    checking that first saves reading a node's long list of mounts."""
     return directory.is_dir() and not directory.is_symlink()

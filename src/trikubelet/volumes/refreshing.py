@@ -1,12 +1,12 @@
-"""Volumes that a pod has already, brought up to date: what is made of data is compared with its sources, and those of
-drivers with ``requiresRepublish`` are published again.
+"""Refreshes volumes that a pod has already: those made of data are compared with their sources, and those of drivers
+with ``requiresRepublish`` are published again.
 
-    sync of a pod ─► a task for each volume, unless one is under way ─┬─ all end soon ─► the sync goes on
-                                                                         └─ one does not ─► so it does, beside the task
-    pod taken down ──► the tasks are cancelled, and waited for
+    sync of a pod ─► a task for each volume, unless one runs ─┬─ all end soon ─► the sync continues
+                                                              └─ one does not ─► so it does, next to the task
+    pod torn down ──► the tasks are cancelled, and waited for
 
-A running pod keeps what it has, so a server, driver or disk that does not answer is no reason to wait with its restarts
-and kills; but what comes soon is there before a container is started with it.
+A running pod keeps its files, so a server, driver or disk that does not answer must not delay its restarts and kills;
+but an update that comes soon is there before a container is started with it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class _Task(NamedTuple):
 
 
 class Refreshing:
-    """Owns which volumes are being brought up to date, by the pod's UID and the volume's name: one task each."""
+    """Owns the refreshes in progress, by the pod's UID and the volume's name: one task each."""
 
     def __init__(self) -> None:
         self._under_way: dict[tuple[str, str], _Task] = {}
         self._again: dict[tuple[str, str], Callable[[], Awaitable[None]]] = {}
         self._tasks = BackgroundTasks()
-        self._barriers = FaultBarriers(log, "%s: a bug in bringing it up to date; it stays as it was")
+        self._barriers = FaultBarriers(log, "%s: a bug in refreshing it; it stays unchanged")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the tasks that are started, until cancelled."""
@@ -48,8 +48,8 @@ class Refreshing:
 
     async def refresh(self, uid: str, works: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
         """Start the work of each volume, by its name, and wait for those that were started up to WAIT_SECONDS_MAX. Work
-        that has not ended since an earlier sync is run once more when it has: what it read may be stale by now. The
-        work itself logs what fails."""
+        that has not ended since an earlier sync is run once more afterwards, because it may have read old data. The
+        work itself logs its errors."""
         await trio.lowlevel.checkpoint()
         begun = []
         for name, work in works.items():
@@ -65,7 +65,7 @@ class Refreshing:
                 await done.wait()
 
     async def end(self, uid: str) -> None:
-        """The pod is taken down: cancel all refreshing of its volumes; none is under way when this returns."""
+        """Cancel all refreshing of a pod's volumes, because it is torn down; none runs when this returns."""
         tasks = [task for (owner, _), task in self._under_way.items() if owner == uid]
         for task in tasks:
             task.scope.cancel()

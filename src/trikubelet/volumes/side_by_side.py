@@ -1,11 +1,11 @@
-"""The volumes of a pod, all set up concurrently: their errors are reported together, and one that hangs does not delay
-the others.
+"""Sets up the volumes of a pod concurrently: their errors are reported together, and one that hangs does not delay the
+others.
 
     each volume ─► one of AT_ONCE_MAX places ─► all ready ─► their paths
                                            └──► else VolumeFailed, with a message for each that is not
 
-What is ready stays so, and the next sync finds it. A volume that hangs keeps its thread, so the places that such
-threads still hold are subtracted: this bounds what all pods of a node leave hanging.
+A ready volume stays so, and the next sync finds it. A volume that hangs keeps its thread, so the places that such
+threads still hold are subtracted: this bounds the number of hanging threads for all pods of a node.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from trikubelet.model.volume_figures import VolumeFigures
 
 AT_ONCE_MAX: Final = 4
-"""Volumes of one pod set up at the same time, those included that an earlier sync left hanging."""
+"""Volumes of one pod set up at the same time, including those that an earlier sync left hanging."""
 HANGING_PER_POD_MAX: Final = 2 * AT_ONCE_MAX
 """Threads that may hang on foreign file systems, for each pod of the node: those for its volumes, for mounting its
 sub-paths, and for tearing it down. So no pod waits for another's."""
 PATIENCE_SECONDS: Final = 123.0
-"""For all volumes together, as upstream has it: a little more than one call to a driver."""
+"""Seconds for all volumes together, like upstream: a little more than one call to a driver."""
 PATIENCE_AFTER_FAILURE_SECONDS: Final = 15.0
-"""Once one has failed the sync is lost: others may still get ready, but the failure is to be reported soon. Longer
-than the wait for a server's answer about what is in a volume."""
+"""Seconds after a first failure. The sync has failed then: others may still get ready, but the failure must be reported
+soon. Longer than the wait for a server's answer about a volume's content."""
 
 
 async def set_up_all(
@@ -44,9 +44,9 @@ async def set_up_all(
     figures: VolumeFigures,
     hanging: Collection[str] = (),
 ) -> Mapping[str, str]:
-    """Make these volumes of the pod ready; volume name → host path. ``set_up`` does one and raises OSError, ValueError
-    or StillRunning, or VolumeFailed with the whole message; ``figures`` records the result of each; ``hanging`` names
-    those that an earlier sync has not come back from. Raises VolumeFailed."""
+    """Set up these volumes of the pod and return their host paths by name. ``set_up``: sets up one and raises OSError,
+    ValueError or StillRunning, or VolumeFailed with the whole message; ``figures``: records the result of each;
+    ``hanging``: those that an earlier sync still waits for. Raises VolumeFailed."""
     found: dict[str, str] = {}
     problems: dict[str, str] = {}
     places = trio.Semaphore(max(0, AT_ONCE_MAX - len(hanging)))
@@ -70,7 +70,7 @@ async def set_up_all(
                 nursery.start_soon(one, volume)
     late = f"not ready within {trio.current_time() - began:.0f}s"
     if hanging:
-        late += f", as what was begun before has not ended: {', '.join(sorted(hanging))}"
+        late += f", because earlier work has not ended: {', '.join(sorted(hanging))}"
     names = [volume.name for volume in volumes if volume.name not in found]
     if names:
         raise VolumeFailed("FailedMount", *(problems.get(name) or _failed(name, late) for name in names))

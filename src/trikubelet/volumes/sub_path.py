@@ -1,10 +1,9 @@
 """Sub-paths: the part of a volume that a container mounts, held by a mount.
 
-A runtime is given host paths and looks them up when it likes, while the pod's other containers may be changing the
-volume. So it is given no path into the volume: what a sub-path leads to (``host.beneath``) is mounted at a place that
-containers cannot reach, upstream's ``volume-subpaths/VOLUME/CONTAINER/INDEX`` in the pod's directory. Such a mount
-serves every restart of the container and is taken down before the volumes are. All of it may hang and is called in
-threads.
+A runtime receives host paths and resolves them later, while the pod's other containers may be changing the volume. So
+it gets no path into the volume: the target of a sub-path (``host.beneath``) is mounted at a place that containers
+cannot reach, upstream's ``volume-subpaths/VOLUME/CONTAINER/INDEX`` in the pod's directory. Such a mount serves every
+restart of the container and is unmounted before the volumes. All of it may hang and is called in threads.
 """
 
 from __future__ import annotations
@@ -41,24 +40,24 @@ MODE, FILE_MODE = 0o750, 0o640
 
 
 class SubPaths:
-    """Mounts the parts of volumes that containers mount. Owns nothing: the kernel knows what is mounted."""
+    """Mounts the parts of volumes that containers mount. Owns nothing: the mounts are the kernel's."""
 
     def __init__(self, places: PodPlaces) -> None:
         self._places = places
         self._failure_log = FailureLog()
 
     async def resolve(self, pod: Pod, container: Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
-        """Host paths in place of sub-paths. Raises ConfigError."""
+        """Return host paths in place of sub-paths. Raises ConfigError."""
         found = list(mounts)
         for index, (mount, asked) in enumerate(zip(mounts, container.volume_mounts, strict=False)):
-            if mount.sub_path and not mount.image:  # of an image the runtime finds the part itself
+            if mount.sub_path and not mount.image:  # the runtime resolves sub-paths of an image itself
                 path = await self._held(pod, container, index, mount, asked.name)
                 found[index] = replace(mount, host_path=path, sub_path="")
         return tuple(found)
 
     async def _held(self, pod: Pod, container: Container, index: int, mount: Mount, volume: str) -> str:
         place = self._places.of_pod(pod.metadata.uid) / DIRECTORY / volume / container.name / str(index)
-        # What is missing in a volume made of data is missing: its files are the atomic writer's to make.
+        # A missing file in a volume made of data stays missing: only the atomic writer creates its files.
         make = not any(one.name == volume and sources_of(one) for one in pod.spec.volumes)
         if self._places.user_memory is not None:  # nothing can be mounted, and containers see what the agent sees
             work = partial(path_of, mount.host_path, mount.sub_path, make=make)
@@ -68,12 +67,12 @@ class SubPaths:
         try:
             return await self._places.threads.run(work, key, may_hang=True)
         except (OSError, StillRunning) as error:
-            # Tried again until it can be had, which for some is never: said when the reason changes, and once an hour.
+            # Retried until it succeeds, which for some is never: logged when the reason changes, and once an hour.
             reason = error.strerror if isinstance(error, OSError) else "it hangs"
             if self._failure_log.may_log(f"sub-path {key}: {reason}"):
                 log.warning("Pod %s: sub-path %s of volume %s: %s", object_ref(pod), mount.sub_path, volume, error)
-            # Only the kernel's message: a container must not learn from it what else is on this node.
-            why = error.strerror if isinstance(error, OSError) and error.strerror else "it could not be mounted"
+            # Only the kernel's message: it must not tell a container about other files on this node.
+            why = error.strerror if isinstance(error, OSError) and error.strerror else "mounting it failed"
             message = f'failed to prepare subPath for volumeMount "{volume}" of container "{container.name}": {why}'
             raise ConfigError(message, container.name) from error
 
@@ -87,8 +86,8 @@ class SubPaths:
 
 
 def hold(volume: str, sub_path: str, place: Path, mounter: Mounter, *, make: bool) -> str:
-    """Mount what ``sub_path`` leads to below ``volume`` at ``place``; the place's path. With ``make``, directories that
-    are missing are made. Raises OSError."""
+    """Mount the target of ``sub_path`` below ``volume`` at ``place`` and return the place's path. With ``make``,
+    missing directories are created. Raises OSError."""
     found = open_beneath(volume, sub_path, make=make)
     try:
         if is_mounted(mounter, place):
@@ -104,8 +103,8 @@ def hold(volume: str, sub_path: str, place: Path, mounter: Mounter, *, make: boo
 
 
 def path_of(volume: str, sub_path: str, *, make: bool) -> str:
-    """The path of what ``sub_path`` leads to below ``volume`` now. Only for containers that may access whatever the
-    agent may. Raises OSError."""
+    """Return the current path of the target of ``sub_path`` below ``volume``. Only for containers that may access
+    whatever the agent may. Raises OSError."""
     found = open_beneath(volume, sub_path, make=make)
     try:
         return os.readlink(f"/proc/self/fd/{found}")

@@ -1,12 +1,12 @@
 """The volumes of this node's pods (``ports.Volumes``), each handled by its kind's plugin (``volumes.plugin``).
 
-    set up:     each volume ─► its plugin ─┬─ the pod has it, and it ``is_refreshed`` ─► refreshed beside the sync
+    set up:     each volume ─► its plugin ─┬─ the pod has it, and it ``is_refreshed`` ─► refreshed next to the sync
                                            └─ else ─► prepared, all concurrently ─► their host paths
-    torn down:  sub-paths ─► what each plugin has to remove ─► what is mounted and lies below the pod's directory
+    torn down:  sub-paths ─► each plugin's own resources ─► mounts and files below the pod's directory
 
-Set-up is part of the pod's own sync; there is no loop and nothing to poll. What may hang runs in threads of a
-bounded pool and holds up its own pod only, and that only until the pod has the volume. Tearing down asks the disk and
-the kernel what is there, not a record, so leftovers of an earlier process go the same way.
+Set-up is part of the pod's own sync; there is no loop and nothing to poll. Work that may hang runs in threads of a
+bounded pool and delays its own pod only, and that only until the pod has the volume. Tearing down reads the disk and
+the kernel's mounts, not a record, so leftovers of an earlier process are removed the same way.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _NOT_YET: Final = "no volume is set up yet: those of an earlier instance of the 
 
 
 class _State(msgspec.Struct):
-    """The state of a volume: in words, its host path once it was ready, and whether it lies below the root."""
+    """The state of a volume: in words, its host path once it was ready, and whether it is below the root."""
 
     said: str = ""
     path: str = ""
@@ -73,8 +73,8 @@ class _State(msgspec.Struct):
 
 
 class DiskVolumes:
-    """Owns which pods' volumes are being taken down, and the last state of each volume, for debugging; what exists, the
-    disk and the kernel know. Sets volumes up below the pods' directories."""
+    """Owns the pods whose volumes are being torn down, and the last state of each volume, for debugging; existing
+    volumes are the disk's and the kernel's. Sets volumes up below the pods' directories."""
 
     def __init__(
         self,
@@ -86,8 +86,8 @@ class DiskVolumes:
         csi: CsiVolumes | None = None,
         user_memory: UserMemory | None = None,
     ) -> None:
-        """``csi``: volumes of CSI drivers, where there is a cluster to look them up in; ``user_memory``: for an agent
-        that may not mount, whose containers are processes of its own user and see the same files."""
+        """``csi``: volumes of CSI drivers, if there is a cluster to read them from; ``user_memory``: for an agent that
+        may not mount, whose containers are processes of its own user and see the same files."""
         # The real path, by which the kernel knows what is mounted there.
         self._root = root.resolve()
         self._mounter = mounter
@@ -115,12 +115,12 @@ class DiskVolumes:
         }
         self._refreshing = Refreshing()
         self._states: dict[str, dict[str, _State]] = {}
-        # By UID, for there may be two: a worker's, and that of an earlier process's leftovers.
+        # By UID, because there may be two: a worker's, and that for an earlier process's leftovers.
         self._tear_downs: Counter[str] = Counter()
         self._figures = VolumeFigures()
 
     def use_objects(self, objects: PodObjects) -> None:
-        """From now on the objects that volumes are filled from come from there."""
+        """Use this source for the objects of volumes from now on."""
         self._data.use_objects(objects)
         if self._csi is not None:
             self._csi.attachments.use_objects(objects)
@@ -128,26 +128,26 @@ class DiskVolumes:
     def use_claims(
         self, claims: Claims, node: Callable[[], Node | None], changed: Callable[[], None], events: Events
     ) -> None:
-        """From now on claims are looked up there."""
+        """Use this API server for claims from now on."""
         self._persistent.claims.use_objects(claims, node)
         if self._csi is not None:
             self._csi.attachments.use_claims(claims, node, changed, events)
 
     def node_changed(self) -> None:
-        """Something may have been attached to this node."""
+        """Note that a volume may have been attached to this node."""
         if self._csi is not None:
             self._csi.attachments.node_changed()
 
     def in_use(self) -> Collection[str]:
-        """Only volumes of CSI drivers are attached by controllers."""
+        """Return the volumes of CSI drivers: controllers attach no others."""
         return self._csi.in_use() if self._csi is not None else ()
 
     def drivers(self) -> Mapping[str, DriverInfo]:
-        """The CSI drivers that have registered."""
+        """Return the registered CSI drivers."""
         return self._csi.drivers() if self._csi is not None else {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Refresh volumes, register drivers, and unstage volumes that no pod has, until cancelled."""
+        """Refresh volumes, register drivers, and unstage volumes of no pod, until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._refreshing.run)
             if self._csi is not None:
@@ -160,12 +160,12 @@ class DiskVolumes:
         try:
             await self._threads.run(user_memory.sweep, "what is left in memory", may_hang=True)
         except (OSError, StillRunning) as error:
-            log.warning("What earlier pods left in memory cannot be removed; the next start tries again: %s", error)
+            log.warning("Cannot remove leftovers of earlier pods in memory; the next start retries: %s", error)
 
     async def set_up(self, pod: Pod) -> Mapping[str, str]:
-        """Make every volume ready; volume name → host path. Raises VolumeFailed, naming all that are not, and while
-        leftovers of an earlier instance of the pod are still being removed: what was made now would be removed with
-        them."""
+        """Set up every volume and return host paths by name. Raises VolumeFailed, naming all that are not ready, and
+        while leftovers of an earlier instance of the pod are still being removed, because new volumes would be removed
+        with them."""
         uid = pod.metadata.uid
         if pod.spec.volumes and (self._tear_downs[uid] or self._places.is_being_torn_down(uid)):
             raise VolumeFailed("FailedMount", _NOT_YET)
@@ -190,7 +190,7 @@ class DiskVolumes:
             raise
         state.said = f"ready at {path}" if path else "mounted by the runtime"
         state.path = path
-        # A path outside the root is not this node's volume: what is found there later must not stop the pod's sync.
+        # A path outside the root is not this node's volume: a problem found there later must not stop the pod's sync.
         state.is_own = volume.host_path is None and path.startswith(f"{self._root}/")
         return path
 
@@ -199,51 +199,52 @@ class DiskVolumes:
         try:
             await self._plugin(volume).refresh(pod, volume, state.path)
         except _PROBLEMS as error:
-            said += f", but not brought up to date: {error}"
+            said += f", but not refreshed: {error}"
             if state.said != said:
                 log.warning("Volume %s of pod %s stays as it was: %s", volume.name, object_ref(pod), error)
         state.said = said
 
     def figures(self) -> VolumeFigures:
-        """The volume metrics."""
+        """Return the volume metrics."""
         return self._figures
 
     def places(self, uid: str) -> Mapping[str, str]:
-        """The host path of each ready volume below the root directory, devices of drivers among them; of one in a
+        """Return the host path of each ready volume below the root directory, including devices of drivers; of one in a
         user's memory, the path there."""
         target = str if self._user_memory is None else self._user_memory.target
         return {name: target(state.path) for name, state in self._had(uid).items() if state.is_own}
 
     def _had(self, uid: str) -> Mapping[str, _State]:
-        """Every volume of the pod that was ready once, and has a path."""
+        """Return every volume of the pod that was ready once, and has a path."""
         return {name: state for name, state in self._states.get(uid, {}).items() if state.path}
 
     async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
-        """The driver's stats and condition; None for volumes without a driver."""
+        """Return the driver's stats and condition; None for volumes without a driver."""
         return await self._csi.volume_stats(uid, path) if self._csi is not None else None
 
     def groups(self, uid: str) -> tuple[int, ...]:
-        """The supplemental groups of persistent volumes that name one."""
+        """Return the supplemental groups of persistent volumes that name one."""
         return self._persistent.claims.groups(uid)
 
     def progress(self, uid: str) -> Mapping[str, str]:
-        """The last state of each of the pod's volumes, in words."""
+        """Return the last state of each of the pod's volumes, in words."""
         states = {name: state.said for name, state in self._states.get(uid, {}).items()}
         had = self._had(uid)
         for name in {key.partition("/")[0] for key in self._threads.running(uid)}:
-            begun = "what was begun has not ended yet"
+            begun = "earlier work has not ended yet"
             states[name] = f"{states[name]}; {begun}" if name in had else begun
         return states
 
     def _plugin(self, volume: Volume) -> VolumePlugin:
-        """That of the volume's kind. Raises ValueError for one that is not supported."""
+        """Return the plugin of the volume's kind. Raises ValueError for an unsupported one."""
         for field, plugin in self._plugins.items():
             if getattr(volume, field) is not None:
                 return plugin
         raise ValueError(why_not_mounted(volume))
 
     async def resolve(self, pod: Pod, container: Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
-        """Host paths in place of sub-paths, once each volume of the container was confirmed. Raises ConfigError."""
+        """Return host paths in place of sub-paths, once each volume of the container was confirmed. Raises
+        ConfigError."""
         await self._confirm(pod, container)
         return await self._sub_paths.resolve(pod, container, mounts)
 
@@ -254,7 +255,7 @@ class DiskVolumes:
                 try:
                     await self._plugin(volume).confirm(pod, volume)
                 except _PROBLEMS as error:
-                    why = "an earlier look at it has not ended" if isinstance(error, StillRunning) else error
+                    why = "an earlier check of it has not ended" if isinstance(error, StillRunning) else error
                     message = f'volume "{volume.name}" of container "{container.name}" is not ready: {why}'
                     raise ConfigError(message, container.name) from error
 
@@ -264,12 +265,12 @@ class DiskVolumes:
             read = partial(inside.read_variables, volume_path, path, keys)
             return await self._threads.run(read, volume_path, may_hang=True)
         except StillRunning as error:
-            # The key is a path of the node, and users read this of their containers.
+            # The key is a path of the node, and users see this message about their containers.
             raise OSError(errno.EBUSY, "an earlier read of the volume has not ended yet") from error
 
     async def tear_down(self, uid: str) -> None:
-        """Unmount and remove every volume of the pod. A thread that is running when this is cancelled goes on. Raises
-        VolumeFailed, and ValueError for what is not a UID."""
+        """Unmount and remove every volume of the pod. A thread that is running when this is cancelled continues. Raises
+        VolumeFailed, and ValueError if the argument is not a UID."""
         self._tear_downs[uid] += 1
         try:
             await self._take_down(uid)
@@ -306,7 +307,7 @@ class DiskVolumes:
     def _remove_all(self, directory: Path) -> None:
         for path in self._mounter.mounted_below(str(directory)):
             self._mounter.unmount(path)
-        # A mount may have come meanwhile, by propagation out of a container: to go on would remove what is in it.
+        # A mount may have appeared by propagation out of a container: continuing would remove its content.
         if still := self._mounter.mounted_below(str(directory)):
             raise OSError(f"{still[0]} is mounted again")
         with os.scandir(directory) as entries:

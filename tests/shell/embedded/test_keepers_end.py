@@ -127,7 +127,7 @@ async def test_a_start_that_a_keeper_does_not_answer_keeps_no_runtime_that_goes_
 
     async def call() -> None:
         async with open_channel(endpoint_at(path)) as channel:
-            with pytest.raises(RuntimeCallError, match="was not started: the embedded runtime is going down"):
+            with pytest.raises(RuntimeCallError, match="was not started: the embedded runtime is stopping"):
                 await ask(CriRuntime(channel))
 
     async with trio.open_nursery() as client:
@@ -139,7 +139,7 @@ async def test_a_start_that_a_keeper_does_not_answer_keeps_no_runtime_that_goes_
         ended_at = trio.current_time()
 
     assert 5 + FAREWELL_SECONDS_MAX + DRAIN_SECONDS_MAX >= ended_at
-    assert ["not started: the embedded runtime is going down"] * (ask is start) == said
+    assert ["not started: the embedded runtime is stopping"] * (ask is start) == said
 
 
 async def test_a_start_has_its_time_and_none_once_the_runtime_goes_down(
@@ -152,7 +152,7 @@ async def test_a_start_has_its_time_and_none_once_the_runtime_goes_down(
     assert isinstance(late.value.answer("c"), RuntimeTimeout)
 
     link.give_up_starts()
-    with pytest.raises(StartGivenUp, match="not started: the embedded runtime is going down") as down:
+    with pytest.raises(StartGivenUp, match="not started: the embedded runtime is stopping") as down:
         await link.start_within(60, trio.sleep_forever)
     assert 60 == trio.current_time()
     assert "UNAVAILABLE" == getattr(down.value.answer("c"), "code", "")
@@ -165,8 +165,8 @@ async def test_no_start_is_kept_that_is_over(ends: tuple[socket.socket, socket.s
         await trio.lowlevel.checkpoint()
         return repr(link)
 
-    assert "<KeeperLink 0 commands, 1 starts under way>" == await link.start_within(60, started)
-    assert "<KeeperLink 0 commands, 0 starts under way>" == repr(link)
+    assert "<KeeperLink 0 commands, 1 starts in progress>" == await link.start_within(60, started)
+    assert "<KeeperLink 0 commands, 0 starts in progress>" == repr(link)
 
 
 async def test_a_keeper_that_does_not_die_of_that_is_left_behind_and_named(

@@ -254,7 +254,7 @@ async def test_a_driver_is_told_of_new_tokens_at_every_look_at_the_pod(
         bench.driver.failing = PluginFailed("Internal", "not now")
         assert {"v": path} == await volumes.set_up(claiming()), "what a running pod has it keeps"
         said = 'MountVolume.SetUp failed for volume "pv" : rpc error: code = Internal desc = not now'
-        assert f"ready at {path}, but not brought up to date: FailedMount: {said}" == volumes.progress(UID)["v"]
+        assert f"ready at {path}, but not refreshed: FailedMount: {said}" == volumes.progress(UID)["v"]
 
     assert ["first 600", "second 600"] == told
     assert [("Warning", "FailedMount", said)] == [

@@ -169,8 +169,8 @@ async def test_a_volume_in_huge_pages_is_mounted_once_with_their_size(
     [
         ("which ask for no huge pages", "HugePages", []),
         ("which ask for pages of several sizes", "HugePages", ["2Mi", "1Gi"]),
-        ("no container asks for pages of that size", "HugePages-2Mi", ["1Gi"]),
-        ('"Tape" is no storage medium', "Tape", ["1Gi"]),
+        ("no container requests pages of that size", "HugePages-2Mi", ["1Gi"]),
+        ('"Tape" is not a storage medium', "Tape", ["1Gi"]),
     ],
 )
 async def test_huge_pages_nobody_asks_for_are_refused_aloud(

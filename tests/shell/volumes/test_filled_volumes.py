@@ -225,7 +225,7 @@ async def test_a_pod_keeps_what_it_was_given_when_the_source_goes_or_the_server(
     assert paths == await volumes.set_up(it)
     assert b"1" == read(paths["c"], "a")
     assert 1 == caplog.text.count("stays as it was")
-    assert f"ready at {paths['c']}, but not brought up to date: " in volumes.progress("12345678")["c"]
+    assert f"ready at {paths['c']}, but not refreshed: " in volumes.progress("12345678")["c"]
 
 
 @pytest.mark.parametrize("gone", [True, False])
@@ -439,7 +439,7 @@ async def test_news_that_come_while_older_ones_are_written_are_written_behind_th
     objects.config_maps["o"] = k8s.ConfigMap(metadata=META, data={"a": "2"})
     await volumes.set_up(it)
     await trio.to_thread.run_sync(began.wait)
-    assert f"ready at {paths['c']}; what was begun has not ended yet" == volumes.progress("12345678")["c"]
+    assert f"ready at {paths['c']}; earlier work has not ended yet" == volumes.progress("12345678")["c"]
     objects.config_maps["o"] = k8s.ConfigMap(metadata=META, data={"a": "3"})
     labelled = msgspec.structs.replace(it.metadata, labels={"new": "label"})
     await volumes.set_up(msgspec.structs.replace(it, metadata=labelled))
@@ -459,7 +459,7 @@ async def test_a_bug_in_what_brings_a_volume_up_to_date_is_the_volumes_alone(
 
     for _ in range(3):
         assert paths == await volumes.set_up(it)
-    assert 1 == caplog.text.count("a bug in bringing it up to date")
+    assert 1 == caplog.text.count("a bug in refreshing it")
 
 
 async def test_a_pod_keeps_what_it_was_given_when_there_is_no_room_for_more(

@@ -79,7 +79,7 @@ async def test_what_hangs_is_not_begun_twice_and_is_reported(volumes: DiskVolume
 
     told = volumes.progress(UID)
     assert told["scratch"].startswith("ready at ")
-    assert "what was begun has not ended yet" == told["v"]
+    assert "earlier work has not ended yet" == told["v"]
 
 
 async def test_another_pod_is_not_held_up(volumes: DiskVolumes, mounts: HangingMounts) -> None:

@@ -349,7 +349,7 @@ async def test_a_volume_of_another_node_is_not_taken_for_one_of_this(
 
 
 async def test_without_an_api_server_there_are_no_claims(volumes: DiskVolumes) -> None:
-    with pytest.raises(VolumeFailed, match="there is no API server to ask for claims"):
+    with pytest.raises(VolumeFailed, match="there is no API server to read claims from"):
         await volumes.set_up(claiming())
 
 
@@ -365,7 +365,7 @@ async def test_without_an_api_server_there_are_no_claims(volumes: DiskVolumes) -
             id="no block device",
         ),
         pytest.param(
-            "of block devices only local ones and those of CSI drivers are supported",
+            "only block devices of the types local and csi are supported",
             {"host_path": k8s.HostPathVolumeSource(path="/dev"), "volume_mode": "Block"},
             id="a block device of another type",
         ),

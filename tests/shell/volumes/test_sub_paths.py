@@ -131,7 +131,7 @@ async def test_what_cannot_be_mounted_says_nothing_of_the_node_either(
 
     monkeypatch.setattr(mounts, "bind", fail)
 
-    with pytest.raises(ConfigError, match=r'of container "c": it could not be mounted$'):
+    with pytest.raises(ConfigError, match=r'of container "c": mounting it failed$'):
         await resolved(volumes, of_scratch="a")
     assert "/volume-subpaths/v/c/0: permission denied" in caplog.text
 

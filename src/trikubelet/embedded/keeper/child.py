@@ -41,7 +41,7 @@ def become(fds: list[int], *, own_namespaces: bool, join: int | None = None, gua
     """
     try:
         spec, status, *standard = fds
-        # First of all: all errors below are reported by it. The keeper never passes a descriptor below 4.
+        # First of all, because errors below are reported by it. The keeper never passes a descriptor below 4.
         os.dup2(status, STATUS_FD, inheritable=False)
         for number, fd in enumerate(standard):
             os.dup2(fd, number)
@@ -120,8 +120,8 @@ def _give_up_privileges(wanted: dict[str, Any]) -> None:
 
 
 def _reset_signals() -> None:
-    """Ignored signals would stay ignored in the command: some are by Python, and by what started the agent, as a shell
-    does for background jobs."""
+    """Reset ignored signals, which would stay ignored in the command: Python ignores some, and so does the program that
+    started the agent, like a shell for background jobs."""
     for number in signal.valid_signals():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
@@ -139,7 +139,7 @@ def _execute(argv: list[str], env: dict[str, str]) -> NoReturn:
     denied: OSError | None = None
     for candidate in candidates:
         try:
-            os.execve(candidate, argv, env)  # noqa: S606 - what this whole runtime is for
+            os.execve(candidate, argv, env)  # noqa: S606 - the purpose of this runtime
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 denied = denied or error

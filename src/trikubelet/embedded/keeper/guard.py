@@ -1,11 +1,11 @@
-"""The guard: one small process per container where the machine allows no process namespaces.
+"""The guard: one small process per container on machines without process namespaces.
 
-    keeper ── guard (adopts orphans) ── command, leader of a session of its own ── whatever it starts
+    keeper ── guard (adopts orphans) ── command, leader of a session of its own ── its descendants
 
-When the command ends, or on request, the guard ends every descendant: stops them all first, so that none can fork while
-others die, then kills. It ends with the command's exit code, or 128 and the signal. The guard gets the signals meant
-for the command and passes them on. If it is killed itself, the keeper adopts its descendants; they survive only if
-agent, keeper and guards are killed at once.
+When the command ends, or on request, the guard ends every descendant: it stops them all first, so that none can fork
+while others die, then kills them. It ends with the command's exit code, or 128 and the signal. The guard receives the
+signals meant for the command and passes them on. If it is killed itself, the keeper adopts its descendants; they
+survive only if agent, keeper and guards are killed at once.
 """
 
 from __future__ import annotations

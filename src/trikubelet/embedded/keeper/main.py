@@ -1,17 +1,17 @@
-"""The keeper's main loop: start commands for the agent, reap what ends, and end everything when the agent is gone.
+"""The keeper's main loop: starts commands for the agent, reaps processes, and ends everything when the agent is gone.
 
     anchor ──clone──► keeper, process 1 of a process namespace of its own
-      │                  ├── container: process 1 of its own namespaces ── whatever it starts
+      │                  ├── container: process 1 of its own namespaces ── its descendants
       │                  └── …
       └─ dies with the agent's main thread (SIGKILL, by the kernel); the keeper dies with it, and with process 1 of a
          process namespace the kernel kills all processes in it, however often they forked
 
-Root may do that, and any user who may make user namespaces. Where neither works there is no anchor, the process itself
+Root may do that, and any user who may make user namespaces. If neither works there is no anchor, the process itself
 keeps the containers, and each has a guard (``keeper.guard``) instead of a namespace.
 
-The control socket carries JSON, one object per packet. From the agent: ``spawn`` (id, join; descriptors: what
-``child.become`` takes) and ``signal`` (id, signal, group). From the keeper: first the isolation, then one ``ended``
-(id, code) for every id that was spawned. Only the agent holds its end: when it closes, the keeper ends.
+The control socket carries JSON, one object per packet. From the agent: ``spawn`` (id, join; descriptors: as for
+``child.become``) and ``signal`` (id, signal, group). From the keeper: first the isolation, then one ``ended`` (id,
+code) for every id that was spawned. Only the agent holds its end: when it closes, the keeper ends.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Keeper:
     def _spawn(self, id_: str, join: str | None, fds: list[int]) -> None:
         try:
             pid = self._fork(join, fds)
-        except OSError as error:  # no memory, no pids left, the container to join has just ended
+        except OSError as error:  # no memory, no pids left, or the container to join has just ended
             with contextlib.suppress(OSError):
                 os.write(fds[1], json.dumps({"error": f"cannot make a process: {error.strerror}"}).encode() + b"\n")
             self._say({"ended": id_, "code": child.START_ERROR_CODE})

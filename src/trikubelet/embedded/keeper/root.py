@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TMPFS_DATA: Final = "size=16m,nr_inodes=8192,mode=755"
-"""Of each covering tmpfs: for mount points, and for files that a container writes beside them."""
+"""Options of each covering tmpfs: for mount points, and for files that a container writes next to them."""
 
 _OLD: Final = "/.old-root"
 _PROC: Final = "/proc"
@@ -126,7 +126,7 @@ class Root:
         while not os.path.exists(base):
             base = os.path.dirname(base)
         if not os.path.isdir(base):
-            raise MountRefused(f"cannot make {target}: {base} is no directory")
+            raise MountRefused(f"cannot make {target}: {base} is not a directory")
         real = os.path.realpath(base)
         if not self._is_ours(real):
             self._cover(real)
@@ -136,8 +136,8 @@ class Root:
             os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o666))
 
     def _is_ours(self, real: str) -> bool:
-        """Whether a directory may be made in ``real``: it is a tmpfs of ours, or a volume of this container, where
-        every runtime makes mount points."""
+        """True if a directory may be created in ``real``: it is a tmpfs of ours, or a volume of this container, where
+        every runtime creates mount points."""
         if any(real == placed or real.startswith(placed + "/") for placed in self._placed):
             return True
         device = os.stat(real).st_dev
@@ -157,9 +157,9 @@ class Root:
 def _own_all_mounts() -> None:
     """Cut the mount namespace's mounts off from the machine's, and make the root directory the root of them all.
 
-    In a chroot the root directory may be no mount, and the mount that it is in cannot be reached from there: nothing
-    below it could be changed without the machine's seeing it, and pivot_root would fail. Joining the mount namespace
-    once more leads to its root.
+    In a chroot the root directory may be no mount, and the mount that it is in cannot be reached from there: every
+    change below it would be visible to the machine, and pivot_root would fail. Joining the mount namespace once more
+    leads to its root.
     """
     root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
@@ -190,7 +190,7 @@ def _open(mount: dict[str, Any]) -> int:
 
 
 def _mirror(source: str, target: str) -> None:
-    """Bind every entry of ``source`` in ``target``; links are recreated. What is removed meanwhile is left out."""
+    """Bind every entry of ``source`` in ``target``; links are recreated. Entries removed meanwhile are left out."""
     status = os.stat(source)
     with contextlib.suppress(OSError):  # only root can, and not in a namespace of one user
         os.chown(target, status.st_uid, status.st_gid)

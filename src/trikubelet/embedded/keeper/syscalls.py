@@ -1,7 +1,7 @@
 """The system calls that Python 3.11 has no function for: clone3, mount, pivot_root, setns, prctl.
 
-Every function raises OSError as the calls of ``os`` do. ``PyDLL`` keeps the interpreter's lock during a call: what
-``clone`` returns to, twice, is then the same interpreter in the same state.
+Every function raises OSError as the calls of ``os`` do. ``PyDLL`` keeps the interpreter's lock during a call: so
+``clone`` returns twice to the same interpreter in the same state.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PR_CAPBSET_DROP: Final = 24
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _PR_SET_NO_NEW_PRIVS: Final = 38
 
-# Numbers of calls younger than the C libraries we meet; since 5.0 they are the same on every architecture but alpha.
+# Numbers of calls younger than the C libraries that occur; since 5.0 they are the same on every architecture but alpha.
 _CLONE3: Final = 435
 _MOUNT_SETATTR: Final = 442
 _AT_FDCWD: Final = -100
@@ -55,14 +55,14 @@ def _checked(result: int, what: str = "") -> int:
 
 
 def clone(flags: int) -> int:
-    """Fork into new namespaces: the child's pid, or 0 in the child. For processes with one thread only."""
+    """Fork into new namespaces and return the child's pid, or 0 in the child. For processes with one thread only."""
     sigchld = 17
     arguments = (ctypes.c_uint64 * 8)(flags, 0, 0, 0, sigchld, 0, 0, 0)
     return _checked(_libc.syscall(_CLONE3, ctypes.byref(arguments), ctypes.sizeof(arguments)), "clone3")
 
 
 def setns(fd: int, flags: int) -> None:
-    """Join the namespaces of what ``fd`` stands for: a pidfd, or one file of /proc/PID/ns."""
+    """Join the namespaces behind ``fd``: a pidfd, or one file of /proc/PID/ns."""
     _checked(_libc.setns(fd, flags), "setns")
 
 
