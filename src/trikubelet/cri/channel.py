@@ -1,7 +1,7 @@
 """The client's end of gRPC: a channel to one runtime, kept up by a task of its own and waited for by its callers.
 
     closed ──open_channel──► connecting ──greeted──► connected
-                               ▲      └─nobody there──┐   │ lost, or got GOAWAY (then the old one drains)
+                               ▲      └─unreachable───┐   │ lost, or got GOAWAY (then the old one drains)
                                └──100 ms … 3 s─── waiting ◄┘
 
 A call made while the channel is not connected waits, until its caller's cancel scope ends; ``statistics`` says what it

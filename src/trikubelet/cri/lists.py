@@ -7,8 +7,8 @@
 
 One message comes first: nothing is cheaper, and below the message limit nothing else is needed. Streams are in CRI
 since 1.36; a runtime without them (every containerd so far) is asked for parts, by what its filters can do: one state,
-and labels that match exactly. A part is treated like the whole, so that only what does not fit is split further.
-What was learnt of a runtime is forgotten with the connection: behind the next one may be another.
+and labels that match exactly. A part is treated like the whole, so that only what does not fit is split further. The
+knowledge of a runtime is dropped with the connection: the next one may be to another.
 
 Parts are not one moment. That no container is lost between them is argued in docs/decisions/0005-lists-in-parts.md.
 """
@@ -118,7 +118,7 @@ class _List:
 
     @property
     def split(self) -> str:
-        """How the list is split into requests, for an operator; empty while it is not split."""
+        """Return how the list is split into requests, for an operator; empty while it is not split."""
         if self._refused is not None:
             return f"{self._refused.words(self._kind)} cannot be listed even by themselves"
         if self._streams or Part() not in self._outgrown:

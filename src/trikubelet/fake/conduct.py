@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from random import Random
 
 MESSAGE_BYTES_MAX: Final = 16 * 2**20
-"""Of one reply, as containerd has it."""
+"""Bytes of one reply, like containerd's limit."""
 
 LATENCY_SECONDS_MAX: Final = 3600.0
 
@@ -58,7 +58,7 @@ class Conduct:
         self._stumble("status call")
 
     def is_prompt(self, uid: str) -> bool:
-        """Whether status calls of a pod have no latency and cannot fail."""
+        """True if status calls of a pod have no latency and cannot fail."""
         return not (self.status_latency_seconds or self.error_rate or uid in self.hung)
 
     def _stumble(self, what: str) -> None:

@@ -210,14 +210,14 @@ def _code(said: str) -> int:
 
 
 def _from_here(request: Request) -> bool:
-    """Whether no browser can be sending this for a foreign page. An origin equal to the host does not suffice: DNS may
+    """True if no browser can be sending this for a foreign page. An origin equal to the host does not suffice: DNS may
     have resolved the page's name to this machine after it was loaded."""
     host, origin = request.headers.get("host", ""), request.headers.get("origin")
     return _is_nobodys_name(host) and (origin is None or origin.partition("://")[2] == host)
 
 
 def _is_nobodys_name(host: str) -> bool:
-    """Whether this is an address, or localhost, with or without a port."""
+    """True if this is an address, or localhost, with or without a port."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
         return name == "localhost" or bool(ip_address(name))

@@ -48,7 +48,7 @@ class FakeImages(ImageServiceBase):
         await stream.send_message(pb.ListImagesResponse(images=self._found(request.filter.image.image)))
 
     async def StreamImages(self, stream: Stream[pb.StreamImagesRequest, pb.StreamImagesResponse]) -> None:
-        """The same as a stream."""
+        """Return the same as a stream."""
         request = await stream.recv_message()
         assert request is not None
         await stream.send_message(pb.StreamImagesResponse(images=self._found(request.filter.image.image)))

@@ -166,7 +166,7 @@ def _container(sandbox: Sandbox, place: int, mounts: tuple[pb.Mount, ...], chanc
 
 
 def _mounts(sandbox: Sandbox) -> tuple[pb.Mount, ...]:
-    """What a kubelet mounts into every container of a pod."""
+    """Return the mounts that a kubelet adds to every container of a pod."""
     directory = f"/var/lib/kubelet/pods/{sandbox.uid}"
     token = "kubernetes.io~projected/kube-api-access"  # noqa: S105 - a directory
     return (

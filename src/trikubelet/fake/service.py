@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "trikubelet-fake"
 CHUNK_BYTES_MAX: Final = 1 * 2**20
-"""Of one message of a streamed list."""
+"""Items in one message of a streamed list."""
 
 STATS_PER_MESSAGE: Final = 500
 

@@ -46,8 +46,8 @@ def children(directory: Path) -> Iterator[str]:
 
 
 async def kill_all(directory: Path, checkpoints: Checkpoints) -> None:
-    """Kill every process in a cgroup and below. Raises OSError where the agent's own is among them: then somebody put
-    the agent into a pod."""
+    """Kill every process in a cgroup and below. Raises OSError where the agent's own is among them: then the agent
+    was moved into a pod."""
     found = [directory]
     for one in found:  # it grows meanwhile; see _with_those_below
         for pid in _processes(one):

@@ -53,7 +53,7 @@ class DiskPodLogs:
 
     async def log_attempts(self, directory: str, container: str) -> Sequence[int]:
         """Return each N of the container's ``N.log`` files and their rotated parts, highest first, at most
-        ``LOGGED_ATTEMPTS_MAX``. An unreadable directory has none, and names with impossible numbers are ignored. Of a
+        ``LOGGED_ATTEMPTS_MAX``. An unreadable directory has none, and names with impossible numbers are ignored. In a
         directory with too many names to read (``directory_scan.NAMES_MAX``), the highest ones found."""
         # Concurrently, because a request for a log may come during the pod's sync, and both need an answer.
         return await self._threads.use(partial(_attempts, Path(directory) / container), LOGS)

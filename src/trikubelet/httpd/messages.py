@@ -101,8 +101,8 @@ class HttpLimits(Frozen):
     send_seconds_max: float = 30.0
     """One write to a client that does not read."""
     stream_seconds_max: float = 4 * 3600.0
-    """One write of a body that comes bit by bit, as a log: its reader may be a person at a pager, who would take a cut
-    for the end (upstream: 4 h)."""
+    """Seconds for one write of a body that comes bit by bit, like a log: its reader may be a person at a pager, for
+    whom a cut would look like the end (upstream: 4 h)."""
 
 
 def text(body: str, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:

@@ -5,7 +5,7 @@
 
 ``-v`` N lets records of verbosity N and below through. Verbosities stand between Python's levels: INFO is 0 and DEBUG
 is 4, so ``log.info`` is for what an operator should see and ``log.debug`` for what it is made of; ``level(n)`` gives
-the others. ``--vmodule`` sets N for source files by pattern. What the libraries say below a warning is let through from
+the others. ``--vmodule`` sets N for source files by pattern. Messages of the libraries below a warning appear from
 verbosity 8 on.
 
 A line is a line: control characters in a message are escaped, so that no container's output can forge one. Only the

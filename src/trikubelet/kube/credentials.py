@@ -7,7 +7,8 @@ Files are looked at again before a request, at most once a second, in a thread: 
 in force, and the new one is taken when it comes. A request waits for the look that is under way, but not long. When a
 certificate or the authority has become another one, there is a new TLS context and every client is notified to give up
 its connections, which show the old. A pair that does not fit together, as while one of two files is replaced already,
-changes nothing; the next look will. What a plugin made waits for no file, and is in force before a request goes out.
+changes nothing; the next look will. Credentials made by a plugin wait for no file, and are in force before a request
+goes out.
 
 That the server does not know us by what is shown is logged by ``UnauthorizedLog``.
 """

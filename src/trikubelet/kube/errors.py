@@ -1,8 +1,8 @@
 """Maps a server's answers, and the failures to get one, to the errors of ``model.api_errors``.
 
-What an error means for its caller is the server's own statement only when it comes as a Status object. A load balancer
-that answers 404 for want of a server must not look like a pod that was deleted: such an answer is an ``ApiFailure``.
-The two codes that mean the same from any server are 429 and 401.
+Only a Status object is the server's own statement of an error. A load balancer that answers 404 without a server must
+not look like a deleted pod: such an answer is an ``ApiFailure``. The two codes that mean the same from any server are
+429 and 401.
 """
 
 from __future__ import annotations

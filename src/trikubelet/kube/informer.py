@@ -4,10 +4,9 @@
                        ▼                                                │
     LIST ──whole──► WATCH from the version known ──changes, bookmarks───┤
      ▲ ▲               │                                                │
-     │ └──too old──────┘  (410; also after two watches that said        │
-     │                     nothing at all, or what cannot be read,      │
-     │                     and when somebody saw that the server        │
-     │                     was set back)                                │
+     │ └──too old──────┘  (410; also after two silent watches,          │
+     │                     undecodable changes, and reports that the    │
+     │                     server was restored from a backup)           │
      └────────────────────── pause ◄──────────── any other problem ─────┘
 
 Where the server offers it, a watch that begins with all objects takes the place of the list. Else the list comes in
@@ -132,9 +131,9 @@ class Informer(Generic[T]):
 
     @property
     def is_set_back(self) -> bool:
-        """For a listener: true if the call is about the list of a server that was set back to an older state. What it
-        says counts, however new the versions are that others have had from the server before. It is called for each
-        such list, with no keys where nothing is other than before."""
+        """For a listener: true if the call is about the list of a server that was restored to an older state. Its
+        objects count, however new the versions are that others received from the server before. It is called for each
+        such list, with no keys if nothing has changed."""
         return self._known.is_set_back
 
     def faults(self) -> Mapping[Key, Unread]:
@@ -146,9 +145,9 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     def add_listener(self, listener: Callable[[Collection[Key]], None]) -> None:
-        """Call a listener, which must not block, each time with the keys of what has changed or gone; without any when
-        the first list turns out to be empty, or says nothing new though the server was set back. What it is for is in
-        ``objects`` by then."""
+        """Call a listener, which must not block, each time with the keys of changed or deleted objects; without any if
+        the first list turns out to be empty, or has no news though the server was restored. ``objects`` has the new
+        state by then."""
         self._listeners.append(listener)
 
     def hurry(self) -> None:

@@ -8,8 +8,8 @@ A node that renews its certificate itself shows that one as soon as there is one
 kubeconfig's.
 
 ``kube.credentials`` has them read in a thread, as files may lie on a disk that hangs; what TLS is made of them needs no
-disk, so that what a plugin made can be shown while they do. What cannot be used is named by its field in the
-kubeconfig, for an operator who is shown nothing else.
+disk, so that what a plugin made can be shown while they do. Unusable parts are named by their field in the kubeconfig,
+because an operator sees nothing else.
 """
 
 from __future__ import annotations

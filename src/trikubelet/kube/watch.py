@@ -72,8 +72,8 @@ class Watch:
             try:
                 chunk = await anext(self._chunks, b"")
             except trio.ClosedResourceError:
-                # By our own client, whose credentials are others by now: the server did nothing, and is asked on at
-                # once. What was cut off in the middle comes again.
+                # Closed by our own client, whose credentials have changed: the server did nothing, and is requested
+                # again at once. A change that was cut off arrives again.
                 self._unread.clear()
                 return False
             self._unread += chunk

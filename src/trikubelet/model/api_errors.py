@@ -21,7 +21,7 @@ them out sends nothing for an hour after the server is back, so a longer wish co
 
 class ApiError(Exception):
     """A request to the API server failed. The message is the server's own where it had one, for a user to read;
-    ``reason`` is the Status' reason ("" where nobody answered with one)."""
+    ``reason`` is the Status' reason ("" without one)."""
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)

@@ -1,8 +1,8 @@
 """The bounds and periods that come from the configuration, that several parts share, or that tests set.
 
 Frozen; built once by the composition root from the effective configuration and passed to the parts. Tests build their
-own. Names carry their unit last, and each number has its reason. Not here: what one module alone needs and nobody sets
-is a constant of that module; rules that belong to a pod (grace, backoff) are in ``core``.
+own. Names carry their unit last, and each number has its reason. Not here: a number that one module alone needs and
+that is never set is a constant of that module; rules that belong to a pod (grace, backoff) are in ``core``.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Bounds(Frozen):
     """The time for which no pod is evicted for want of disk because the usage of others is being measured: the one
     measured last need not be the smallest."""
     eviction_silence_seconds: float = 600.0
-    """What keeps eviction from helping is logged once in so long."""
+    """Seconds without another log line about obstacles of eviction."""
     pull_records_seconds: float = 300.0
     """How often the records of pulled images are compared with the images there are (upstream: with their garbage, 5
     min)."""

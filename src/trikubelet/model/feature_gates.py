@@ -73,12 +73,12 @@ _ALL: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
 
 class FeatureGates(Frozen):
-    """What each feature is on this node. ``given`` is what the operator said, by gate."""
+    """The state of each feature on this node. ``given``: the operator's settings, by gate."""
 
     given: Mapping[str, bool] = field(default_factory=dict)
 
     def enabled(self, name: str) -> bool:
-        """Whether a feature is on. Raises KeyError for a name that is none, for that is a slip in the agent."""
+        """True if a feature is on. Raises KeyError for an unknown name, which is a bug in the agent."""
         gate = GATES[name]
         if name in self.given:
             return self.given[name]
@@ -97,7 +97,7 @@ class FeatureGates(Frozen):
 
 
 def gate_problem(name: str, value: bool) -> tuple[str, str]:
-    """What is wrong with setting this gate so, and the remedy; two empty strings when nothing is."""
+    """Return the problem of setting this gate so, and the remedy; two empty strings if there is none."""
     if name in _ALL:
         return "", ""
     gate = GATES.get(name)
@@ -123,8 +123,8 @@ def _remedy(name: str) -> str:
 
 
 def parse_gates(text: str) -> dict[str, bool]:
-    """``A=true,B=false`` as a mapping. Raises ValueError saying everything that is wrong; names are judged only then,
-    for otherwise whoever takes the mapping does that."""
+    """Return ``A=true,B=false`` as a mapping. Raises ValueError with everything that is wrong; names are checked only
+    then, because otherwise the reader of the mapping does that."""
     gates: dict[str, bool] = {}
     wrong: list[str] = []
     for part in text.split(","):

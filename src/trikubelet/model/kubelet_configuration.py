@@ -46,7 +46,7 @@ def wire_name(attribute: str) -> str:
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, rename=wire_name):
-    """What all of them share."""
+    """The base of all these records."""
 
 
 class AnonymousAuthentication(_Record, frozen=True):
@@ -69,7 +69,7 @@ class X509Authentication(_Record, frozen=True):
 
 
 class Authentication(_Record, frozen=True):
-    """Who may be asking."""
+    """The ways to authenticate clients."""
 
     x509: X509Authentication = X509Authentication()
     webhook: WebhookAuthentication = WebhookAuthentication()
@@ -84,7 +84,7 @@ class WebhookAuthorization(_Record, frozen=True):
 
 
 class Authorization(_Record, frozen=True):
-    """What they may ask for."""
+    """The authorization of clients."""
 
     mode: Literal["Webhook", "AlwaysAllow"] = "Webhook"
     webhook: WebhookAuthorization = WebhookAuthorization()

@@ -1,9 +1,9 @@
-"""The content of manifests' places: a directory of files, as the host sees it, and the server of a URL.
+"""The content of manifests' places: a directory of files on the host, and the server of a URL.
 
-Of a directory there are names and stamps, no content: ``host.manifests`` makes these records and ``sources.file``
-compares them, and a file whose stamp did not change is not read again. Which directory it is that has the names is
-there, too: a path leads to another one when a mount goes. The answer of a URL is made by
-``kube.manifest_url`` for ``sources.url``.
+A directory is recorded as names and stamps, without content: ``host.manifests`` makes these records and
+``sources.file`` compares them, and a file with an unchanged stamp is not read again. The record has the directory's
+identity, too: after an unmount a path leads to another one. The answer of a URL is made by ``kube.manifest_url`` for
+``sources.url``.
 """
 
 from __future__ import annotations

@@ -170,8 +170,9 @@ class PodObservation:
         return tuple(c for c in self.containers if c.name == container_name)
 
     def without_earlier(self, ids: frozenset[str]) -> PodObservation:
-        """The same without the containers among these, which are of an earlier instance of the pod. Its sandboxes stay,
-        for the next one needs the next number; they say nothing else of this instance."""
+        """Return the observation without the containers among these, which belong to an earlier instance of the pod.
+        Its sandboxes stay, because the next one needs the next number; otherwise they do not matter for this instance.
+        """
         return replace(self, containers=tuple(c for c in self.containers if c.id not in ids), earlier=ids)
 
     @property

@@ -1,6 +1,6 @@
-"""What ``/stats/summary`` answers, as it goes over the wire: upstream's stats API, ``v1alpha1``.
+"""The answer of ``/stats/summary`` on the wire: upstream's stats API, ``v1alpha1``.
 
-Field names are the API's in camel case; what is not known is left out. Times are RFC 3339, everything else is as in
+Field names are the API's in camel case; unknown values are left out. Times are RFC 3339, everything else is as in
 ``model.usage``. (upstream-behaviour.md §1.23)
 """
 
@@ -20,14 +20,14 @@ class StallStats(msgspec.Struct, frozen=True):
 
 
 class PressureStats(msgspec.Struct, frozen=True):
-    """Of some tasks, and of all at once."""
+    """Stalls of some tasks, and of all at once."""
 
     full: StallStats
     some: StallStats
 
 
 class CpuStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Of processors."""
+    """CPU usage."""
 
     time: str
     usage_nano_cores: int | None = None
@@ -36,7 +36,7 @@ class CpuStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class MemoryStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Of memory. ``available_bytes``: the limit, or the machine's memory, less the working set."""
+    """Memory usage. ``available_bytes``: the limit, or the machine's memory, less the working set."""
 
     time: str
     available_bytes: int | None = None
@@ -49,14 +49,14 @@ class MemoryStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 class IoStats(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Of waiting for disks."""
+    """Stalls on disks."""
 
     time: str
     psi: PressureStats | None = None
 
 
 class SwapStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Of swap."""
+    """Swap usage."""
 
     time: str
     swap_available_bytes: int | None = None
@@ -64,7 +64,7 @@ class SwapStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 
 class FsStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Of a file system, or of a directory on one."""
+    """Usage of a file system, or of a directory on one."""
 
     time: str
     available_bytes: int | None = None
@@ -83,13 +83,13 @@ class PvcReference(msgspec.Struct, frozen=True):
 
 
 class VolumeHealthStats(msgspec.Struct, frozen=True):
-    """What a volume's driver says of its health."""
+    """The health of a volume, as its driver reports it."""
 
     abnormal: bool
 
 
 class VolumeStats(FsStats, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """Of a volume of a pod."""
+    """Usage of a pod's volume."""
 
     name: str
     pvc_ref: PvcReference | None = None
@@ -97,7 +97,7 @@ class VolumeStats(FsStats, frozen=True, rename="camel", omit_defaults=True, kw_o
 
 
 class InterfaceStats(msgspec.Struct, frozen=True, rename="camel"):
-    """Of a network interface."""
+    """Counters of a network interface."""
 
     name: str
     rx_bytes: int
@@ -107,7 +107,7 @@ class InterfaceStats(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NetworkStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Of a network namespace: the first interface's own once more, and all of them."""
+    """Counters of a network namespace: the first interface's own once more, and all of them."""
 
     time: str
     name: str = ""
@@ -119,7 +119,7 @@ class NetworkStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class ContainerStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Of a container, or of a part of the node that has a cgroup of its own."""
+    """Usage of a container, or of a part of the node that has a cgroup of its own."""
 
     name: str
     start_time: str
@@ -140,13 +140,13 @@ class PodReference(msgspec.Struct, frozen=True):
 
 
 class ProcessStats(msgspec.Struct, frozen=True):
-    """Of a pod's processes."""
+    """The number of a pod's processes."""
 
     process_count: int
 
 
 class PodStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Of a pod."""
+    """Usage of a pod."""
 
     pod_ref: PodReference
     start_time: str
@@ -162,14 +162,14 @@ class PodStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class RuntimeStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Of the runtime's stores."""
+    """Usage of the runtime's stores."""
 
     image_fs: FsStats | None = None
     container_fs: FsStats | None = None
 
 
 class RlimitStats(msgspec.Struct, frozen=True):
-    """Of processes, as the kernel limits them."""
+    """The number of processes and the kernel's limit."""
 
     time: str
     maxpid: int
@@ -177,7 +177,7 @@ class RlimitStats(msgspec.Struct, frozen=True):
 
 
 class NodeStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Of the node."""
+    """Usage of the node."""
 
     node_name: str
     start_time: str
@@ -193,7 +193,7 @@ class NodeStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """Of all."""
+    """Usage of the node and its pods."""
 
     node: NodeStats
     pods: tuple[PodStats, ...]

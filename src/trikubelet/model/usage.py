@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Depth(Enum):
-    """How much is looked at: ``LOAD`` is processor, memory and swap, which autoscalers ask for all the time;
-    ``CPU_AND_MEMORY`` adds their pressure; ``SUMMARY`` also networks, disks and the pressure on those; ``METRICS`` what
-    Prometheus keeps of each cgroup, and of disks the node's."""
+    """How much is measured: ``LOAD`` is CPU, memory and swap, which autoscalers read often; ``CPU_AND_MEMORY`` adds
+    their pressure; ``SUMMARY`` also networks, disks and the pressure on those; ``METRICS`` the metrics of each cgroup
+    for Prometheus, and the node's disks."""
 
     LOAD = "load"
     CPU_AND_MEMORY = "cpu and memory"
@@ -81,12 +81,12 @@ class Disk(NamedTuple):
 
 
 class Usage(Frozen):
-    """One cgroup, container or machine at one moment. The working set is what memory cannot be had back from without
-    swapping: usage less the files nobody has looked at lately. From ``user_ns`` on only with Depth.METRICS:
-    ``kernel_bytes`` of the usage are the kernel's for it, ``limit_hits`` counts how often it wanted more than its limit
-    of memory, and ``oom_kills`` the processes that were killed for it. ``swap_limit_bytes`` limits memory and swap
-    together, with v2 swap alone. ``pressure`` (by ``cpu``, ``memory``, ``io``) is not reported with Depth.LOAD, and
-    with cgroups v1 for the machine as a whole only."""
+    """The usage of one cgroup, container or machine at one moment. The working set is the memory that cannot be
+    reclaimed without swapping: usage less the file pages that were not used lately. From ``user_ns`` on only with
+    Depth.METRICS: ``kernel_bytes``: the kernel's part of the usage; ``limit_hits``: how often it hit its memory limit;
+    ``oom_kills``: the processes that were killed for it. ``swap_limit_bytes`` limits memory and swap together, with v2
+    swap alone. ``pressure`` (by ``cpu``, ``memory``, ``io``) is not reported with Depth.LOAD, and with cgroups v1 for
+    the machine as a whole only."""
 
     at_ns: int
     cpu_ns: int | None = None
@@ -149,7 +149,7 @@ class FsUsage(Frozen):
 
 
 class ContainerStats(Frozen):
-    """What a runtime reports of a container it runs. ``layer``: the files it wrote outside of its volumes."""
+    """A runtime's report of one of its containers. ``layer``: the files it wrote outside of its volumes."""
 
     id: str
     usage: Usage
@@ -181,7 +181,7 @@ class PodPlace(NamedTuple):
 
 
 class PodGauges(NamedTuple):
-    """What was found at a pod's place. What has no cgroup there is left out."""
+    """The usage found at a pod's place, without parts that have no cgroup there."""
 
     pod: Usage | None
     containers: Mapping[str, Usage]

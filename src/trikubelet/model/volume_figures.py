@@ -1,4 +1,4 @@
-"""What setting volumes up has measured, as plain data. (upstream-behaviour.md §1.22)"""
+"""Metrics of setting volumes up, as plain data. (upstream-behaviour.md §1.22)"""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ class VolumeFigures:
         self._ready.pop(uid, None)
 
     def ready(self) -> Counter[str]:
-        """How many volumes are ready, by kind."""
+        """Return the number of ready volumes, by kind."""
         return Counter(plugin for volumes in self._ready.values() for plugin in volumes.values())

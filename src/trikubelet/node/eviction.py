@@ -237,7 +237,7 @@ class Eviction:
                 return {one.uid: one for one in snapshot.pods}
             problem = snapshot.problem
         if self._pods_unmeasured.may_log():
-            log.warning("What pods use cannot be measured, none is evicted for it: %s", problem)
+            log.warning("Cannot measure the usage of pods, so none is evicted for it: %s", problem)
         return None
 
     def _evictable(self) -> list[k8s.Pod]:

@@ -46,7 +46,7 @@ _ADVICE: Final = {
     "Failed": "the signer could not sign it: see kubectl describe csr {0} and the log of kube-controller-manager; "
     "this agent requests again with backoff",
 }
-"""What to do about the conditions that end a request without a certificate."""
+"""The remedies for the conditions that end a request without a certificate."""
 
 
 async def sign(api: Api, request: SigningRequest, signer: str) -> bytes:

@@ -1,7 +1,7 @@
-"""Inspects one pod: asks the runtime for everything it has of it, and keeps what must outlast a dead sandbox.
+"""Inspects one pod: requests all that the runtime has of it, and keeps the data that must outlast a dead sandbox.
 
-Of the replies only those are decoded that say something new; what another one says is on record already. Where none
-does, the observation made of them is the one before but for its time.
+Only replies with news are decoded; the content of the others is known already. If no reply has news, the new
+observation differs from the one before only in its time.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Allocations:
         """The number of changes of the allocations so far."""
         self._noted: set[str] = set()
         self._unwritten: set[str] = set()
-        # Of admitted pods: a pod, its allocation, and the pod with both combined, because each admission reads all of
+        # For admitted pods: a pod, its allocation, and the pod with both combined, because each admission reads all of
         # them.
         self._joined: dict[str, tuple[Pod, Allocation, Pod]] = {}
         self._infos: dict[str, PodInfo] = {}

@@ -1,6 +1,5 @@
-"""Probes: one task per probe, beside its pod's worker; their conclusions go into statuses and plans.
+"""Probes: one task per probe, next to its pod's worker; their conclusions go into statuses and plans.
 
-``node`` knows the pods that have probes (``ports.Probes``), ``pod`` what was concluded about one pod's containers,
-``probe`` is the task of one probe, ``prober`` one question and its answer. What follows from answers is decided in
-``core.probes``.
+``node`` has the pods with probes (``ports.Probes``), ``pod`` the verdicts about one pod's containers, ``probe`` is the
+task of one probe, ``prober`` sends one request. ``core.probes`` derives the verdicts from the results.
 """

@@ -49,8 +49,8 @@ PROBLEMS_REPORTED_MAX = 10
 
 async def maker_of(pod: Pod, sources: Sources, objects: PodObjects, facts: NodeFacts) -> Callable[[], Files]:
     """Return the function that makes the volume's files from its current objects. That may take a while and use as much
-    memory as a volume may hold, so it is called in a thread, right before they are written. Of two sources with one
-    path the later counts. It raises ValueError with the missing, unsupported or too large sources."""
+    memory as a volume may hold, so it is called in a thread, right before they are written. If two sources have one
+    path, the later counts. It raises ValueError with the missing, unsupported or too large sources."""
     makers: list[Maker] = [_nothing for _ in sources.projections]
     problems: list[str] = ["" for _ in sources.projections]
 

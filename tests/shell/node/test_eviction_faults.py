@@ -146,7 +146,7 @@ async def test_for_the_disk_of_images_alone_no_directory_is_waited_for(autojump_
 async def test_unmeasured_pods_are_logged_once(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
     async with node_of(bench_with(), NoPods(), api_pod("web", container("web"), volumes=(CACHE,))):
         await trio.sleep(590)
-    assert 1 == caplog.text.count("What pods use cannot be measured")
+    assert 1 == caplog.text.count("Cannot measure the usage of pods")
 
 
 async def test_one_message_hides_no_other(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,8 +2,8 @@
 
 A pod that uses one gets an event and a log line naming the field's path; it runs without it, or its container fails
 with a clear message, as each row says. Nothing is dropped in silence: every field of the API is here or in
-``core.support.pods``, which says what works. When a field starts to work its row goes away. What the embedded runtime
-alone does without is in ``embedded``.
+``core.support.pods``, which says what works. When a field starts to work its row goes away. Fields that only the
+embedded runtime ignores are in ``embedded``.
 """
 
 from __future__ import annotations
@@ -66,12 +66,13 @@ def _mounts_with_label(policy: str) -> bool:
 
 
 def _why_not(volume: str) -> str:
-    """Of volumes of a type that is not set up here. (which upstream still has: pkg/volume of v1.36)"""
+    """Return the reason for volumes of a type that is not set up here. (which upstream still has: pkg/volume of
+    v1.36)"""
     return MOVED if volume in _MOVED_VOLUMES else GONE if volume in _GONE_VOLUMES else VOLUME
 
 
 def why_not_mounted(volume: k8s.Volume) -> str:
-    """Why a volume is not set up whose type nobody here knows, in the words in which its field is reported."""
+    """Return why a volume of an unknown type is not set up, in the words in which its field is reported."""
     fields = ((name, attribute) for name, attribute in attributes(k8s.Volume).items() if name not in SUPPORTED_VOLUMES)
     present = (name for name, attribute in fields if getattr(volume, attribute) is not None)
     return _why_not(next(present, ""))
