@@ -69,7 +69,7 @@ async def test_a_file_that_says_something_else_is_reported_and_counts_as_none(
     (tmp_path / NAME).write_bytes(content)
 
     assert ShutdownTimes() == await on_disk(tmp_path).read()
-    assert f"{tmp_path / NAME} cannot be read" in caplog.text
+    assert f"Cannot read {tmp_path / NAME}" in caplog.text
 
 
 async def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:

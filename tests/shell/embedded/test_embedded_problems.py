@@ -118,7 +118,7 @@ async def test_a_full_disk_costs_lines_and_not_the_container(
     script = f"yes 0123456789 | head -100000; while ! test -e {go_on}; do sleep 0.05; done"
     container_id = await embedded.start(script)
     with trio.fail_after(WAIT_SECONDS_MAX):
-        while "lines are dropped" not in caplog.text:  # noqa: ASYNC110 - a log has no event
+        while "dropping lines" not in caplog.text:  # noqa: ASYNC110 - a log has no event
             await trio.sleep(POLL_SECONDS)
     neighbour = await embedded.start("exit 4", "neighbour")
     assert 4 == (await embedded.exited(neighbour)).exit_code

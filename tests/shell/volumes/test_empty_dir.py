@@ -167,8 +167,8 @@ async def test_a_volume_in_huge_pages_is_mounted_once_with_their_size(
 @pytest.mark.parametrize(
     ("told", "medium", "sizes"),
     [
-        ("which ask for no huge pages", "HugePages", []),
-        ("which ask for pages of several sizes", "HugePages", ["2Mi", "1Gi"]),
+        ("which request no huge pages", "HugePages", []),
+        ("which request pages of several sizes", "HugePages", ["2Mi", "1Gi"]),
         ("no container requests pages of that size", "HugePages-2Mi", ["1Gi"]),
         ('"Tape" is not a storage medium', "Tape", ["1Gi"]),
     ],
