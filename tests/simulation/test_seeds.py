@@ -399,7 +399,7 @@ BREAKS = (
     (plant_a_restart_of_all_without_a_pause, "before its back-off is over"),
     (plant_a_restart_of_all_that_stops_half_way, "does not start over"),
     (plant_a_restart_of_all_that_waits_for_a_resync, "does not start over"),
-    (plant_a_restart_of_all_for_any_exit, "which is healthy and wanted"),
+    (plant_a_restart_of_all_for_any_exit, "is stopped as COMPLETED and has not ended"),
     (plant_no_back_off, "before its back-off is over"),
     (plant_a_hasty_verdict, "which is healthy and wanted"),
     (plant_an_inherited_readiness, "is shown ready, and its probes do not say so"),

@@ -850,6 +850,33 @@ async def test_describe_shows_all_about_the_node(tmp_path: Path, capsys: pytest.
     ) == out
 
 
+async def test_describe_shows_the_holder_of_each_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def holding(name: str, phase: str, **health: str) -> k8s.Pod:
+        devices = tuple(k8s.ResourceHealth(resource_id=id_, health=its) for id_, its in health.items())
+        held = (k8s.ResourceStatus(name="example.com/gpu", resources=devices),)
+        one = pod(name)
+        assert one.status is not None
+        (shown,) = one.status.container_statuses
+        statuses = (msgspec.structs.replace(shown, allocated_resources_status=held),)
+        status = msgspec.structs.replace(one.status, phase=phase, container_statuses=statuses)
+        return msgspec.structs.replace(one, status=status)
+
+    view = FakeView([holding("web", "Running", b="Healthy", a="Unhealthy"), holding("ended", "Succeeded", c="Healthy")])
+    _, node, _ = await say(view, tmp_path, capsys, "describe", "node", "n1", about=FakeAgent())
+    _, web, _ = await say(view, tmp_path, capsys, "describe", "pod", "web")
+
+    assert (
+        "Allocated Devices:\n"
+        "  Resource         Device  Health     Pod          Container\n"
+        "  --------         ------  ------     ---          ---------\n"
+        "  example.com/gpu  a       Unhealthy  default/web  app\n"
+        "  example.com/gpu  b       Healthy    default/web  app\n"
+    ) in node
+    assert (
+        "    Allocated Devices:\n      example.com/gpu:  b (Healthy)\n                        a (Unhealthy)\n"
+    ) in web
+
+
 async def test_describe_shows_an_event(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     view = FakeView([pod()], [event(pod(), "BackOff", "once more", count=5, first=180, last=3)])
 

@@ -34,6 +34,8 @@ def describe_container(
         out.field(LEVEL, "Ready", status.ready)
         out.field(LEVEL, "Restart Count", status.restart_count)
     _resources(out, container)
+    if status is not None:
+        _allocated_devices(out, status)
     for label, probe in (
         ("Liveness", container.liveness_probe),
         ("Readiness", container.readiness_probe),
@@ -102,6 +104,13 @@ def _amounts(out: Layout, label: str, amounts: Mapping[str, object]) -> None:
         out.title(LEVEL, label)
         for name, amount in sorted(amounts.items()):
             out.field(LEVEL + 1, name, amount)
+
+
+def _allocated_devices(out: Layout, status: k8s.ContainerStatus) -> None:
+    if status.allocated_resources_status:
+        out.title(LEVEL, "Allocated Devices")
+        for one in status.allocated_resources_status:
+            out.fields(LEVEL + 1, one.name, (f"{device.resource_id} ({device.health})" for device in one.resources))
 
 
 def probe_text(probe: k8s.Probe) -> str:

@@ -55,6 +55,7 @@ def describe_node(
         for label, member in _SYSTEM.items():
             out.field(1, label, getattr(status.node_info, member))
     _pods(out, pods, now_ns)
+    _devices(out, pods)
     events_of(out, events, now_ns)
     return out.lines()
 
@@ -83,7 +84,7 @@ def _conditions(out: Layout, status: k8s.NodeStatus, now_ns: int) -> None:
 
 
 def _pods(out: Layout, pods: Sequence[k8s.Pod], now_ns: int) -> None:
-    left = [pod for pod in pods if pod.status is None or pod.status.phase not in _OVER]
+    left = _not_ended(pods)
     if not left:
         out.field(0, "Non-terminated Pods", NONE)
         return
@@ -91,3 +92,22 @@ def _pods(out: Layout, pods: Sequence[k8s.Pod], now_ns: int) -> None:
     metas = [pod.metadata for pod in left]
     rows = [(one.namespace, one.name, since(one.creation_timestamp, now_ns)) for one in metas]
     out.table(1, ("Namespace", "Name", "Age"), rows, ruled=True)
+
+
+def _devices(out: Layout, pods: Sequence[k8s.Pod]) -> None:
+    """Lay out which container holds each device. Nothing on a node whose pods hold none."""
+    rows = [
+        (resource.name, device.resource_id, device.health, f"{pod.metadata.namespace}/{pod.metadata.name}", one.name)
+        for pod in _not_ended(pods)
+        if pod.status is not None
+        for one in (*pod.status.init_container_statuses, *pod.status.container_statuses)
+        for resource in one.allocated_resources_status
+        for device in resource.resources
+    ]
+    if rows:
+        out.title(0, "Allocated Devices")
+        out.table(1, ("Resource", "Device", "Health", "Pod", "Container"), sorted(rows), ruled=True)
+
+
+def _not_ended(pods: Sequence[k8s.Pod]) -> list[k8s.Pod]:
+    return [pod for pod in pods if pod.status is None or pod.status.phase not in _OVER]
