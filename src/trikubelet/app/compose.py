@@ -276,7 +276,7 @@ def _join(
         "runtime": node.runtime_state.unhealthy,
         "device-plugin": node.devices.unhealthy,
     }
-    notes = AgentNotes(settings, identity, report, node, view, images, clock)
+    notes = AgentNotes(settings, identity, report, node, view, ports.images, clock)
     gauges = HostGauges(clock)
     believed_seconds = settings.configuration.volume_stats_agg_period
     disks = Disks(

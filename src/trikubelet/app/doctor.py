@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import resource
+import shutil
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -73,6 +74,10 @@ async def examine(settings: Settings, *, running: bool) -> Sequence[Finding]:
         *((f"disk {place}", partial(_in_thread, threads, partial(_disk, place))) for place in _places(settings)),
         ("certificates", partial(_in_thread, threads, partial(_certificates, settings))),
     ]
+    if settings.image_directory is not None:
+        from trikubelet.core.doctor.images import IMAGES  # noqa: PLC0415 - few agents have an image directory
+
+        checks.append((IMAGES, partial(_image_directory, threads, settings, settings.image_directory)))
     if not settings.runtime.inside:
         checks.append(("pods", partial(_unknown_pods, threads, settings)))
     if settings.runtime.endpoint == EMBEDDED:
@@ -152,6 +157,25 @@ async def _unknown_pods(threads: ThreadPool, settings: Settings) -> Sequence[Fin
 
     def look() -> Iterator[Finding]:
         return doctor.judge_unknown_pods(unknown_of(listed, settings.root_dir))
+
+    return await _in_thread(threads, look)
+
+
+async def _image_directory(threads: ThreadPool, settings: Settings, directory: Path) -> Sequence[Finding]:
+    from trikubelet.core.doctor.images import judge_image_directory  # noqa: PLC0415
+    from trikubelet.core.image_archives import PROGRAMS  # noqa: PLC0415
+    from trikubelet.host.image_directory import scan  # noqa: PLC0415
+
+    runtime = ""
+    with suppress(OSError, RuntimeCallError):  # which the runtime's check reports
+        runtime = (await asked(settings.runtime.endpoint, CriRuntime.info)).name
+
+    def look() -> Iterator[Finding]:
+        programs = {name for name, _ in PROGRAMS.values() if shutil.which(name)}
+        status = directory.stat()
+        others_write = status.st_uid not in (0, os.geteuid()) or bool(status.st_mode & 0o022)
+        archives = scan(directory, {})
+        return judge_image_directory(str(directory), archives, runtime, programs, others_write=others_write)
 
     return await _in_thread(threads, look)
 

@@ -101,6 +101,12 @@ def _own() -> list[Flag]:
             "imageServiceEndpoint",
         ),
         Flag(
+            "image-directory",
+            p,
+            g.RUNTIME,
+            "directory with archives of images (docker save, OCI layouts), imported before an image is pulled",
+        ),
+        Flag(
             "runtime-cgroups",
             t,
             g.RUNTIME,

@@ -51,6 +51,7 @@ class AgentFlags(Frozen):
     runtime_message_mib: int = 16
     embedded_stop_grace_period: str = "30s"
     device_plugin_wait: str = "5m"
+    image_directory: str = ""
     end_unknown_pods: bool = False
     share_runtime: bool = False
     root_dir: str = ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.app.endpoint import FAKE
 from trikubelet.app.node import Ports
+from trikubelet.app.translate import bounds_of
 from trikubelet.core.configuration.effect import without_effect_in_version_1
 from trikubelet.cri.device_plugins import GrpcDeviceSockets
 from trikubelet.cri.plugin_sockets import GrpcPlugins
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from trikubelet.app.settings import Settings
     from trikubelet.core.containers import NodeFacts
+    from trikubelet.images.imports import ArchiveImports
     from trikubelet.plugins.watcher import PluginHandler
     from trikubelet.ports import Clock, Images, PodCgroups, PodDevices, Runtime, Volumes
     from trikubelet.volumes.csi import CsiVolumes
@@ -82,6 +84,7 @@ def machine_ports(
     files, records = _files(settings, threads)
     volumes, handlers = _volumes(settings, facts, in_cluster=in_cluster)
     devices, plugins = _devices(settings, handlers, facts.booted_ns, chance)
+    imports, images = _imports(settings, runtime, images)
     ports = Ports(
         runtime=runtime,
         images=images,
@@ -98,10 +101,26 @@ def machine_ports(
         logins=HostLogins(settings.root_dir, settings.credential_plugin_dir, os.environ, threads),
         clock=clock,
         ids_of_users=read_ranges_of_users,
+        imports=imports,
         plugins=plugins,
         devices=devices,
     )
     return ports, facts
+
+
+def _imports(settings: Settings, runtime: Runtime, images: Images) -> tuple[ArchiveImports | None, Images]:
+    """Return the imports from the image directory, and the images of which those of its archives are pinned. Loaded
+    only where there is one."""
+    if settings.image_directory is None:
+        return None, images
+    from trikubelet.cri.endpoint import socket_path  # noqa: PLC0415
+    from trikubelet.host.image_directory import DiskImageDirectory  # noqa: PLC0415
+    from trikubelet.images.imports import ArchiveImports, PinnedImages  # noqa: PLC0415
+
+    directory = DiskImageDirectory(settings.image_directory, os.environ, ThreadPool("image archives", 1))
+    socket = socket_path(settings.image_endpoint or settings.runtime.endpoint)
+    imports = ArchiveImports(directory, images, runtime, socket, bounds_of(settings.configuration))
+    return imports, PinnedImages(images, imports)
 
 
 def _files(settings: Settings, images: ThreadPool) -> tuple[DiskPodFiles, DiskPullRecords]:

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         ContainerLogs,
         Handlers,
         HostIps,
+        ImageImports,
         Images,
         NodeLogins,
         NodeUsage,
@@ -91,7 +92,8 @@ if TYPE_CHECKING:
 
 class Ports(Frozen):
     """The world outside of a node. ``ids_of_users``: returns the ids that users of the node may use for their own
-    containers (``host.subordinate_ids``). ``plugins``: None on a node that uses none."""
+    containers (``host.subordinate_ids``). ``imports``: None without an image directory. ``plugins``: None on a node
+    that uses none."""
 
     runtime: Runtime
     images: Images
@@ -104,6 +106,7 @@ class Ports(Frozen):
     logins: NodeLogins
     clock: Clock
     ids_of_users: Callable[[], Iterable[IdRange]] = tuple
+    imports: ImageImports | None = None
     plugins: PluginWatcher | None = None
     devices: PodDevices = field(default_factory=NoDevices)
 

@@ -78,16 +78,15 @@ class Settings(Frozen):
 
     ``runtime``: the container runtime to use and why; ``runtime_cgroups``: the cgroup of its processes, or empty;
     ``runtime_message_bytes_max``: the longest reply; ``embedded_stop_seconds``: the time for pods of the embedded one
-    when the agent stops, 0: none;
-    ``device_wait_seconds``: how long pods wait for a device plugin that is away;
+    when the agent stops, 0: none; ``device_wait_seconds``: how long pods wait for a device plugin that is away;
     ``ends_unknown_pods``: also end orphans that the root directory does not know;
     ``unknown_pods_means``: how an operator has them ended; ``shares_runtime``: the agent starts next to another one;
-    ``image_endpoint``: as configured, or empty. ``node_ips``: the addresses of ``--node-ip``; ``node_ip_family``:
-    ``0.0.0.0`` or ``::`` if it is that, or empty. ``manifest_path``: a directory or file of static pods, or None.
-    ``run_dir``: for sockets. ``api_port``: the port of the node's API over HTTPS, ``kubectl_port``: that on the
-    loopback for kubectl; 0 if not served. ``provenance``: for each given field (``maxPods``) and flag (``--root-dir``),
-    where it was set; ``flags``: the values of flags that set no field. ``warnings`` and ``notes``: lines to log at
-    start.
+    ``image_endpoint``: as configured, or empty. ``image_directory``: that of image archives, or None. ``node_ips``: the
+    addresses of ``--node-ip``; ``node_ip_family``: ``0.0.0.0`` or ``::`` if it is that, or empty. ``manifest_path``: a
+    directory or file of static pods, or None. ``run_dir``: for sockets. ``api_port``: the port of the node's API over
+    HTTPS, ``kubectl_port``: that on the loopback for kubectl; 0 if not served. ``provenance``: for each given field
+    (``maxPods``) and flag (``--root-dir``), where it was set; ``flags``: the values of flags that set no field.
+    ``warnings`` and ``notes``: lines to log at start.
     """
 
     node_name: str
@@ -107,6 +106,7 @@ class Settings(Frozen):
     unknown_pods_means: str
     shares_runtime: bool
     image_endpoint: str
+    image_directory: Path | None
     root_dir: Path
     pod_logs_dir: Path
     container_logs_dir: Path
@@ -186,6 +186,8 @@ def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
     places = partial(places_for, surroundings.uid, surroundings.environment, root_dir)
     records = [] if named or not flags.standalone else _records(places, surroundings.root)
     runtime = choose_endpoint(named, standalone=flags.standalone, records=records, root=surroundings.root)
+    if flags.image_directory and runtime.inside:
+        raise StartFailed(f"--image-directory: {runtime.endpoint} imports no images (use containerd or CRI-O)")
     ignored = as_written([*ignored, *effective.warnings], [*map(str, paths)])
     effective = replace(effective, warnings=tuple(ignored))
     return _settings(flags, effective, runtime, places(inside=runtime.inside), node_name, plugins, notes)
@@ -255,6 +257,7 @@ def _settings(
         unknown_pods_means=MEANS,
         shares_runtime=flags.share_runtime,
         image_endpoint=configuration.image_service_endpoint,
+        image_directory=_absolute_or_none(flags.image_directory),
         root_dir=places.root_dir,
         pod_logs_dir=logs,
         container_logs_dir=places.container_logs_dir,

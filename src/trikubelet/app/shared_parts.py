@@ -139,6 +139,7 @@ def share_parts(
             events,
             bounds,
             rules.pulls,
+            ports.imports,
         ),
         tear_down=TearDown(ports.devices, ports.volumes, ports.cgroups, bounds, figures),
     )

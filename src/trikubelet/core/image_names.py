@@ -6,6 +6,8 @@ import re
 from typing import Final
 
 DEFAULT_REGISTRY: Final = "docker.io"
+SANDBOX_IMAGE: Final = "pause"
+"""The name, without registry and path, of the image that runtimes make sandboxes of."""
 
 PATH_CHARS_MAX: Final = 255
 """The limit for a repository's path in its registry. (This, and that an image's id is no name:
@@ -47,6 +49,14 @@ def normalized(image: str) -> str:
     reference."""
     whole = with_default_tag(image)
     return repository(whole) + whole[len(untagged(whole)) :]
+
+
+def is_sandbox_image(image: str) -> bool:
+    """True if it may be the image of sandboxes, by its name. Which one it is only the runtime knows."""
+    try:
+        return repository(image).rpartition("/")[2] == SANDBOX_IMAGE
+    except ValueError:
+        return False
 
 
 def _located(name: str) -> tuple[str, str]:

@@ -27,10 +27,11 @@ from trikubelet.core.pull_failures import failed, reason_and_message
 from trikubelet.core.pull_rights import VerificationPolicy
 from trikubelet.core.token_bucket import TokenBucket
 from trikubelet.images.figures import Ensured, PullFigures, size_word
+from trikubelet.images.pulling import FailedPull, Pulling
 from trikubelet.kit.every import Every
 from trikubelet.kit.listeners import Listeners
 from trikubelet.model.duration import format_duration
-from trikubelet.model.errors import ImageUnavailable, RetryAt
+from trikubelet.model.errors import ImageUnavailable, ImportFailed, RetryAt
 from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime_errors import (
     RuntimeCallError,
@@ -41,7 +42,7 @@ from trikubelet.model.runtime_errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
     from trikubelet.core.pull_failures import Failure
     from trikubelet.images.credentials import Found, PodCredentials
@@ -50,10 +51,10 @@ if TYPE_CHECKING:
     from trikubelet.model.credential_plugin import CredentialPlugin
     from trikubelet.model.k8s import Container, Pod
     from trikubelet.model.objects import ObjectRef
-    from trikubelet.model.registry import Credential, Login
+    from trikubelet.model.registry import Credential
     from trikubelet.model.runtime import ImageInfo
     from trikubelet.model.runtime_config import SandboxConfig
-    from trikubelet.ports import Events, Images
+    from trikubelet.ports import Events, ImageImports, Images
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ class PullRules(Frozen):
 
 class _Wanted(msgspec.Struct):
     """An image that a container needs; ``image`` is its name with a tag or digest. ``about``: the object of the events.
-    ``found``: its credentials, looked up once."""
+    ``found``: its credentials, looked up once; ``not_imported``: why an archive that has it was not imported."""
 
     pod: Pod
     container: Container
@@ -90,10 +91,16 @@ class _Wanted(msgspec.Struct):
     image: str
     sandbox: SandboxConfig
     found: Found | None = None
+    not_imported: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
         return self.pod.metadata.uid, self.image
+
+    @property
+    def and_not_imported(self) -> str:
+        """Return the end of a message on why there is no image."""
+        return f"; it was not imported: {self.not_imported}" if self.not_imported else ""
 
 
 class _UnderWay(msgspec.Struct):
@@ -102,26 +109,6 @@ class _UnderWay(msgspec.Struct):
     container: str
     doing: str
     since: float
-
-
-class _Failure(Frozen):
-    """A pull of an image that failed with each of these logins, why, and when (Trio's clock)."""
-
-    logins: Collection[Login | None]
-    why: str
-    at: float
-
-
-class _Pulling(msgspec.Struct):
-    """Who pulls an image now and who waits for that; what failed since the first of them came."""
-
-    lock: trio.Lock = field(default_factory=trio.Lock)
-    failures: list[_Failure] = field(default_factory=list)
-
-    def why_in_vain(self, logins: Collection[Login | None], came: float) -> str | None:
-        """Why a pull with these logins would fail, if who came then has waited for one that did."""
-        known = (one for one in self.failures if one.at >= came and set(logins) <= set(one.logins))
-        return next((one.why for one in known), None)
 
 
 class Puller:
@@ -136,8 +123,11 @@ class Puller:
         events: Events,
         bounds: Bounds,
         rules: PullRules,
+        imports: ImageImports | None = None,
     ) -> None:
+        """``imports``: None without an image directory."""
         self._images = images
+        self._imports = imports
         self._is_machine = rules.is_machine
         self._credentials = credentials
         self._rights = rights
@@ -145,16 +135,19 @@ class Puller:
         self._bounds = bounds
         self._turns = trio.CapacityLimiter(rules.at_once_max)
         self._tokens = TokenBucket(max(rules.burst, 1), rules.per_second, 0.0) if rules.per_second > 0 else None
-        self._pulling: dict[str, _Pulling] = {}
+        self._pulling: dict[str, Pulling] = {}
         self._under_way: dict[str, _UnderWay] = {}
         self._failures: dict[tuple[str, str], Failure] = {}
         self.figures: Final = PullFigures()
         self.pulled: Final[Listeners[Pod, float]] = Listeners("an image that was pulled")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep what is written down of pulled images in step with the images there are, until cancelled."""
+        """Keep what is written down of pulled images in step with the images there are, and the images of sandboxes
+        imported, until cancelled."""
         task_status.started()
         async for _ in Every(self._bounds.pull_records_seconds):
+            if self._imports is not None:
+                await self._imports.bring_sandbox_images()
             try:
                 with trio.fail_after(self._bounds.runtime_call_seconds_max):
                     await self._rights.tidy(self._images.list_images, self._pulling.keys())
@@ -174,6 +167,8 @@ class Puller:
         wanted = _Wanted(pod, container, about, image, sandbox)
         policy = container.image_pull_policy or "IfNotPresent"
         present = await self._look(wanted)
+        if present is None and self._imports is not None and await self._import(wanted, self._imports):
+            present = await self._look(wanted)
         if present is not None and self._is_machine(image):
             said = f'Image "{container.image}" is this machine itself: there is nothing to pull'
             self._record(wanted, "Normal", "Pulled", said)
@@ -191,7 +186,7 @@ class Puller:
         if policy == "Never":
             self._count(policy, present, pulled="unknown" if present is None else "true")
             is_there = "is not present" if present is None else "is present on machine but not accessible by the pod,"
-            message = f'Container image "{image}" {is_there} with pull policy of Never'
+            message = f'Container image "{image}" {is_there} with pull policy of Never{wanted.and_not_imported}'
             raise self._refused(about, container, "ErrImageNeverPull", message, event="ErrImageNeverPull")
         self._count(policy, present, pulled="true")
         self._check_backoff(wanted)
@@ -223,6 +218,23 @@ class Puller:
                 return await self._images.image_status(image)
         except trio.TooSlowError as error:
             raise RuntimeTimeout(f"the container runtime did not answer within {seconds:.0f}s") from error
+
+    async def _import(self, wanted: _Wanted, imports: ImageImports) -> bool:
+        """Import the image from the image directory; True if that was done."""
+        began = trio.current_time()
+        try:
+            with self._shown(wanted) as shown:
+                shown.doing = f"{wanted.image} is imported, if the image directory has it"
+                archive = await imports.bring(wanted.image)
+        except ImportFailed as error:
+            wanted.not_imported = str(error)
+            self._record(wanted, "Warning", "Failed", f'Failed to import image "{wanted.image}": {error}')
+            return False
+        if archive is None:
+            return False
+        took = format_duration(round(trio.current_time() - began, 3))
+        self._record(wanted, "Normal", "Imported", f'Imported image "{wanted.image}" from {archive} in {took}')
+        return True
 
     async def _may_have(self, wanted: _Wanted, present: ImageInfo) -> bool:
         return await self._rights.may_have(wanted.image, present.id, lambda: self._find(wanted))
@@ -258,10 +270,10 @@ class Puller:
                         try:
                             found, began = await self._in_turn(wanted, credentials, shown)
                         except RuntimeCallError as error:
-                            pulling.failures.append(_Failure(logins, str(error), trio.current_time()))
+                            pulling.failures.append(FailedPull(logins, str(error), trio.current_time()))
                             raise
         except RuntimeCallError as error:
-            raise self._failed(wanted, str(error)) from error
+            raise self._failed(wanted, f"{error}{wanted.and_not_imported}") from error
         self._failures.pop(wanted.key, None)
         now = trio.current_time()
         self.figures.durations[size_word(found.size_bytes)].add(now - asked)
@@ -325,9 +337,9 @@ class Puller:
         raise RuntimeFailure(said[0] if len(said) == 1 else f"[{', '.join(said)}]")
 
     @asynccontextmanager
-    async def _alone(self, image: str, shown: _UnderWay) -> AsyncIterator[tuple[_Pulling, bool]]:
+    async def _alone(self, image: str, shown: _UnderWay) -> AsyncIterator[tuple[Pulling, bool]]:
         """Nobody else pulls the image meanwhile; whether nobody did before, either."""
-        pulling = self._pulling.setdefault(image, _Pulling())
+        pulling = self._pulling.setdefault(image, Pulling())
         lock = pulling.lock
         is_first = not lock.locked()
         if not is_first:

@@ -39,6 +39,10 @@ class ObjectUnavailable(Exception):
     """An object that a pod refers to, or a token for it, cannot be had now; the message is for its user."""
 
 
+class ImportFailed(Exception):
+    """An image of the image directory cannot be imported now; the message names the archive and is for an operator."""
+
+
 class LoginUnavailable(Exception):
     """A credential plugin made no login; the message is the end of a sentence that begins with its name."""
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import trio
 
 from trikubelet.core import image_garbage
-from trikubelet.core.image_names import normalized, repository
+from trikubelet.core.image_names import is_sandbox_image, normalized
 from trikubelet.kit.every import Every
 from trikubelet.kit.failure_log import FailureLog
 from trikubelet.kit.fault_barriers import FaultBarriers
@@ -38,7 +38,6 @@ log = logging.getLogger(__name__)
 
 AGE, SPACE = "age", "space"
 """The reasons for removing an image, for metrics."""
-_SANDBOX_IMAGE: Final = "pause"
 
 
 class ImageGarbage:
@@ -211,11 +210,7 @@ class ImageGarbage:
 def _is_sandbox_image(one: Seen) -> bool:
     """True if it may be the image of sandboxes. Runtimes pin that, except containerd before 1.7; a node that cannot
     reach its registry would start no pod without it."""
-    for name in (*one.image.repo_tags, *one.image.repo_digests):
-        with suppress(ValueError):
-            if repository(name).rpartition("/")[2] == _SANDBOX_IMAGE:
-                return True
-    return False
+    return any(map(is_sandbox_image, (*one.image.repo_tags, *one.image.repo_digests)))
 
 
 def _name(one: Seen) -> str:

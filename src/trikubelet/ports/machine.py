@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trikubelet.model import k8s
     from trikubelet.model.credential_plugin import CredentialPlugin
     from trikubelet.model.csi import DriverInfo, VolumeStats
+    from trikubelet.model.image_archives import Archive
     from trikubelet.model.pull_records import PulledRecord
     from trikubelet.model.registry import Login
     from trikubelet.model.runtime_config import Mount
@@ -338,6 +339,32 @@ class PullRecords(Protocol):
 
     async def settle(self, image: str) -> None:
         """Remove the record of an intended pull, which has happened or will not. Idempotent."""
+        ...
+
+
+class ImageDirectory(Protocol):
+    """The directory with archives of images, and the programs that import them into the runtime."""
+
+    async def scan(self) -> Sequence[Archive]:
+        """Return every archive in the directory, by its name; one that cannot be used has a problem. Raises OSError if
+        the directory cannot be read, or does not answer in time."""
+        ...
+
+    async def run(self, command: Sequence[str]) -> None:
+        """Run an import, however long it takes within a bound. Raises ImportFailed with what the program reports."""
+        ...
+
+
+class ImageImports(Protocol):
+    """Imports images from the image directory (``images.imports``)."""
+
+    async def bring_sandbox_images(self) -> None:
+        """Import the images of sandboxes, which the runtime would pull by itself. A failure is logged."""
+        ...
+
+    async def bring(self, image: str) -> str | None:
+        """Import an image that the runtime does not have; return the path of its archive, None if none has it. Raises
+        ``model.errors.ImportFailed``."""
         ...
 
 

@@ -482,6 +482,19 @@ def test_messages_of_the_runtime_may_be_longer_than_upstreams_within_bounds() ->
             settings(f"--runtime-message-mib={wrong}")
 
 
+def test_an_image_directory_is_absolute_and_needs_a_runtime_that_can_import(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    containerd = "--container-runtime-endpoint=unix:///run/containerd/containerd.sock"
+    assert None is settings(containerd).image_directory
+    assert tmp_path / "images" == settings(containerd, "--image-directory=images").image_directory
+    with pytest.raises(
+        StartFailed, match=r"^--image-directory: embedded: imports no images \(use containerd or CRI-O\)$"
+    ):
+        settings("--container-runtime-endpoint=embedded:", "--image-directory=images")
+
+
 @pytest.mark.parametrize(
     ("written", "seconds"), [("", 30), ("0s", 0), ("0", 0), ("1500ms", 2), ("2m", 120), ("1h", 3600)]
 )

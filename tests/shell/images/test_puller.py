@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,7 @@ from trikubelet.images.puller import Puller, PullRules
 from trikubelet.images.rights import PullRights
 from trikubelet.model import k8s
 from trikubelet.model.bounds import Bounds
-from trikubelet.model.errors import ImageUnavailable, RetryAt
+from trikubelet.model.errors import ImageUnavailable, ImportFailed, RetryAt
 from trikubelet.model.kubelet_configuration import KubeletConfiguration
 from trikubelet.model.registry import Login
 from trikubelet.model.runtime_config import SandboxConfig
@@ -97,14 +98,14 @@ class Bench:
         self.records = MemoryPullRecords()
         objects = ManifestObjects(["file"])
         objects.replace("file", [secret("mine", MINE), secret("wrong", WRONG)])
-        self.puller = Puller(
-            self.registry,
-            PodCredentials(objects, MemoryLogins(), (), self.said),
-            PullRights(self.records, rules.verification, VirtualClock()),
-            self.said,
-            bounds,
-            rules,
-        )
+        credentials = PodCredentials(objects, MemoryLogins(), (), self.said)
+        rights = PullRights(self.records, rules.verification, VirtualClock())
+        self._make = partial(Puller, self.registry, credentials, rights, self.said, bounds, rules)
+        self.puller = self._make()
+
+    def use(self, imports: Imports) -> None:
+        """There is an image directory."""
+        self.puller = self._make(imports)
 
     async def ensure(
         self, image: str, policy: str = "IfNotPresent", uid: str = "u", secrets: Sequence[str] = ()
@@ -608,3 +609,95 @@ async def test_an_image_that_was_pulled_and_cannot_be_looked_at_is_nobodys(autoj
         bench.registry.status_fails = True
 
     assert {"web:2"} == bench.records.pulling
+
+
+class Imports:
+    """An image directory with one archive, which may be damaged."""
+
+    def __init__(self, registry: Registry, image: str, *, damaged: bool = False) -> None:
+        self._registry = registry
+        self._image = image
+        self._damaged = damaged
+
+    async def bring_sandbox_images(self) -> None:
+        self._registry._present.add("pause:1")
+
+    async def bring(self, image: str) -> str | None:
+        await trio.sleep(3)
+        if image != self._image:
+            return None
+        if self._damaged:
+            raise ImportFailed("/images/app.tar: ctr ended with 1: broken")
+        self._registry._present.add(image)
+        return "/images/app.tar"
+
+
+@pytest.mark.parametrize("policy", ["Never", "IfNotPresent"])
+async def test_an_archived_image_is_imported_and_not_pulled(autojump_clock: MockClock, policy: str) -> None:
+    bench = Bench([], ["web:2"])
+    bench.use(Imports(bench.registry, "app:1"))
+    await bench.ensure("app:1", policy)
+    await bench.ensure("app:1", policy, uid="v")
+    assert [] == bench.registry.pulls
+    present = ("Normal", "Pulled", 'Container image "app:1" already present on machine and can be accessed by the pod')
+    assert [
+        ("Normal", "Imported", 'Imported image "app:1" from /images/app.tar in 3s'),
+        present,
+        present,
+    ] == bench.said.events
+
+    await bench.ensure("web:2")
+    assert ["web:2"] == bench.registry.pulls, "which no archive has"
+
+
+async def test_an_archived_image_is_also_pulled_with_the_policy_always(autojump_clock: MockClock) -> None:
+    bench = Bench([], ["app:1"])
+    bench.use(Imports(bench.registry, "app:1"))
+    await bench.ensure("app:1", "Always")
+    assert ["app:1"] == bench.registry.pulls
+
+
+@pytest.mark.parametrize(
+    ("message", "policy"),
+    [
+        ('Container image "app:1" is not present with pull policy of Never', "Never"),
+        ("app:1: not found", "IfNotPresent"),
+    ],
+)
+async def test_without_its_image_a_pod_is_told_why_the_archive_was_not_imported(
+    autojump_clock: MockClock, message: str, policy: str
+) -> None:
+    bench = Bench([], [])
+    bench.use(Imports(bench.registry, "app:1", damaged=True))
+    with pytest.raises(ImageUnavailable) as failed:
+        await bench.ensure("app:1", policy)
+    assert f"{message}; it was not imported: /images/app.tar: ctr ended with 1: broken" == failed.value.message
+    said = 'Failed to import image "app:1": /images/app.tar: ctr ended with 1: broken'
+    assert ("Warning", "Failed", said) == bench.said.events[0]
+
+
+async def test_a_damaged_archive_does_not_keep_an_image_from_being_pulled(autojump_clock: MockClock) -> None:
+    bench = Bench([], ["app:1"])
+    bench.use(Imports(bench.registry, "app:1", damaged=True))
+    await bench.ensure("app:1")
+    assert ["app:1"] == bench.registry.pulls
+
+
+async def test_an_import_that_is_under_way_is_shown(autojump_clock: MockClock) -> None:
+    bench = Bench([], [])
+    bench.use(Imports(bench.registry, "app:1"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.ensure, "app:1")
+        await trio.sleep(2)
+        assert {"main": "app:1 is imported, if the image directory has it, for 2s"} == bench.puller.progress("u")
+    assert {} == bench.puller.progress("u")
+
+
+async def test_images_of_sandboxes_are_imported_before_a_pod_asks(autojump_clock: MockClock) -> None:
+    bench = Bench([], [])
+    bench.use(Imports(bench.registry, "app:1"))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(bench.puller.run)
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert {"pause:1"} == bench.registry._present
