@@ -51,7 +51,7 @@ class Lists:
         assert expected == [item.name for item in page.items]
 
     @pytest.mark.parametrize("labels", ["a b", "=x", "a=b=c"])
-    async def test_a_selector_nobody_understands_is_refused(self, labels: str, subject: Subject, clock: object) -> None:
+    async def test_invalid_selector_is_rejected(self, labels: str, subject: Subject, clock: object) -> None:
         with pytest.raises(Refused):
             await subject.api.list(CONFIG_MAPS, Selection(subject.namespace, labels=labels))
 
@@ -78,7 +78,7 @@ class Lists:
         assert {first.resource_version} == {page.resource_version for page in pages}
         assert int(first.resource_version) < int(late.resource_version)
 
-    async def test_a_token_nobody_gave_is_refused(self, subject: Subject, clock: object) -> None:
+    async def test_unknown_token_is_rejected(self, subject: Subject, clock: object) -> None:
         with pytest.raises(Refused):
             await subject.api.list(CONFIG_MAPS, subject.marked, limit=2, continue_token="bm90IG9uZQ")
 

@@ -21,7 +21,7 @@ class Reviews:
         assert f"system:serviceaccount:{subject.namespace}:default" == told["user"]["username"]
         assert {"system:authenticated", "system:serviceaccounts"} <= set(told["user"]["groups"])
 
-    async def test_a_made_up_token_is_nobody_s(self, subject: Subject, clock: object) -> None:
+    async def test_invented_token_has_no_user(self, subject: Subject, clock: object) -> None:
         told = await reviewed_token(subject, "made-up")
 
         assert (False, "") == (told.get("authenticated", False), told.get("user", {}).get("username", ""))

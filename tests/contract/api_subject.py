@@ -30,7 +30,7 @@ class Subject:
 
     @property
     def marked(self) -> Selection:
-        """What this test made."""
+        """Return the objects that this test made."""
         return Selection(self.namespace, labels=f"contract={self.mark}")
 
     @property
@@ -62,7 +62,7 @@ class Subject:
         return dict(tree(item)["status"])
 
     async def is_gone(self, resource: Resource, name: str) -> bool:
-        """Whether there is no such object."""
+        """True if there is no such object."""
         try:
             await self.api.get(resource, name, self.namespace)
         except ObjectMissing:

@@ -138,7 +138,7 @@ class Subject:
 
 
 async def _same_or_refused(asked: Awaitable[str]) -> str | None:
-    """What is there already, as CRI-O answers, or nothing where it is refused, as by containerd."""
+    """Return the existing one, as CRI-O does, or None if it is rejected, as by containerd."""
     try:
         return await asked
     except RuntimeCallError as error:
@@ -154,7 +154,7 @@ def _holds(file: Path, text: bytes) -> bool:
 class RuntimeContract:
     """What every runtime does."""
 
-    async def test_a_runtime_says_who_it_is_and_that_it_is_ready(self, subject: Subject, clock: object) -> None:
+    async def test_runtime_reports_its_name_and_that_it_is_ready(self, subject: Subject, clock: object) -> None:
         info = await subject.runtime.info()
 
         assert info.name
@@ -448,9 +448,7 @@ class RuntimeContract:
         assert found.id in [image.id for image in await subject.images.list_images()]
         assert await subject.images.image_status(subject.absent_image) is None
 
-    async def test_the_image_of_a_container_is_told_from_those_that_nobody_uses(
-        self, subject: Subject, clock: object
-    ) -> None:
+    async def test_used_image_can_be_told_from_unused_ones(self, subject: Subject, clock: object) -> None:
         """By what a container's status says of it: an image that is taken for unused is removed."""
         container_id = await subject.started(subject.stoppable)
         status = (await subject.runtime.container_status(container_id)).decode()
@@ -474,7 +472,7 @@ class RuntimeContract:
 class AwayContract:
     """What every runtime does that can be taken away and given back."""
 
-    async def test_calls_wait_unsent_while_the_runtime_is_away_and_so_may_who_counts_their_time(
+    async def test_calls_and_timed_callers_wait_while_the_runtime_is_away(
         self, subject: Subject, clock: object
     ) -> None:
         container_id, answered = await subject.started(subject.stoppable), []

@@ -66,7 +66,7 @@ class ShutdownContract:
                 assert not await session.next()
             assert not await session.is_shutting_down()
 
-    async def test_who_comes_later_finds_a_shutdown_and_gets_no_delay_of_it(self, machine: Machine) -> None:
+    async def test_later_session_finds_the_shutdown_and_cannot_delay_it(self, machine: Machine) -> None:
         async with machine.manager.connect() as session:
             end = await session.inhibit()
             await machine.shut_down()

@@ -52,7 +52,7 @@ async def talking(url: str, streams: StandardStreams) -> AsyncIterator[Socket]:
 
 
 async def told(url: str, streams: StandardStreams, said: bytes = b"") -> tuple[bytes, bytes, dict[str, Any]]:
-    """What a process behind a URL says to its end when it is told something: stdout, stderr and status."""
+    """Return the output of a process behind a URL for some input: stdout, stderr and status."""
     async with talking(url, streams) as socket:
         found: dict[int, bytes] = {}
 
@@ -77,7 +77,7 @@ async def nobody(asked: Awaitable[str]) -> None:
 
 
 async def forwarded(url: str, port: int, said: bytes) -> tuple[bytes, bytes]:
-    """What a port behind a URL answers, and what is told of its connection."""
+    """Return the answer of a port behind a URL, and its connection's error."""
     heard = {1: b"", 3: b""}
     over: set[int] = set()
     with trio.fail_after(WAIT_SECONDS_MAX):
@@ -121,7 +121,7 @@ class EchoContract:
                 pass
         assert 404 == declined.value.response.status
 
-    async def test_there_is_nobody_to_talk_to_in_what_does_not_run(self, subject: Subject, clock: object) -> None:
+    async def test_stopped_containers_have_no_streams(self, subject: Subject, clock: object) -> None:
         exited = await subject.started(subject.exits(0))
         await subject.exited(exited)
         sandbox = (await subject.listed_containers())[exited].pod_sandbox_id
@@ -187,7 +187,7 @@ class ProcessContract:
         assert b"40 100" in rest[1]
         assert '"5"' in rest[3].decode()
 
-    async def test_who_attaches_hears_the_container_from_then_on_and_its_end(
+    async def test_attached_client_gets_the_output_from_then_on_and_the_end(
         self, subject: Subject, clock: object
     ) -> None:
         talks = "trap 'exit 143' TERM; while :; do echo here; sleep 0.05; done"

@@ -71,7 +71,7 @@ class TestMemoryApi(ApiContract):
 
 
 def server(subject: Subject) -> ApiServer:
-    """What is behind the memory API."""
+    """Return the server behind the memory API."""
     assert isinstance(subject.api, MemoryApi)
     return subject.api.server
 

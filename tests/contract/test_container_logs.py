@@ -305,9 +305,7 @@ async def test_nothing_is_asked_of_the_disk_by_the_event_loop(
     assert threading.main_thread() not in who
 
 
-async def test_a_log_whose_disk_hangs_is_not_asked_of_again_and_others_are(
-    on_disk: Subject, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hanging_log_is_not_read_again_and_others_are(on_disk: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, let_go, rename = trio.Event(), threading.Event(), os.rename
     for path in (on_disk.path, other := f"{os.path.dirname(on_disk.path)}/1.log"):
         on_disk.write(path, b"said")

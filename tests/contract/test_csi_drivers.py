@@ -62,7 +62,7 @@ async def in_a_process(directory: Path) -> AsyncGenerator[PluginSockets, None]:
 
 
 def listening(directory: Path) -> bool:
-    """Whether the driver's registration socket is in that directory."""
+    """True if the driver's registration socket is in that directory."""
     return (directory / f"{NAME}-reg.sock").exists()
 
 
@@ -147,7 +147,7 @@ async def test_a_refusal_comes_with_its_code_and_words(
     assert ("InvalidArgument", told, True) == (failed.value.code, str(failed.value), failed.value.is_final)
 
 
-async def test_who_asks_where_nobody_listens_is_told_so(autojump_clock: MockClock, short: Path) -> None:
+async def test_call_to_a_missing_driver_fails_with_the_reason(autojump_clock: MockClock, short: Path) -> None:
     began = trio.current_time()
     with pytest.raises(PluginFailed, match="code = Unavailable desc = connection error: no socket at"):
         await GrpcPlugins().info(f"{short}/none.sock")

@@ -147,7 +147,7 @@ async def test_an_object_is_found_by_its_kind_name_and_namespace(autojump_clock:
         assert {"a": "dg=="} == secret.data
 
 
-async def test_whoever_asked_is_woken_when_it_comes_changes_or_goes_and_nobody_else(
+async def test_pods_that_requested_an_object_are_woken_by_its_changes_and_no_others(
     autojump_clock: MockClock, subject: Subject
 ) -> None:
     async with running(subject) as objects:
@@ -172,9 +172,7 @@ async def test_whoever_asked_is_woken_when_it_comes_changes_or_goes_and_nobody_e
         assert await objects.config_map(of(subject, "asked"), "o") is None
 
 
-async def test_who_was_released_is_woken_no_more_and_releasing_twice_is_releasing_once(
-    autojump_clock: MockClock, subject: Subject
-) -> None:
+async def test_released_pod_is_not_woken_and_release_is_idempotent(autojump_clock: MockClock, subject: Subject) -> None:
     subject.put(config("1"))
     async with running(subject) as objects:
         for uid in ("gone", "stays"):

@@ -83,7 +83,7 @@ async def test_all_pods_can_be_limited_before_and_after_there_are_any(subject: S
     await subject.cgroups.allow_online_cpus()
 
 
-async def test_removing_twice_is_removing_once_and_touches_nobody_else(subject: Subject) -> None:
+async def test_removal_is_idempotent_and_touches_no_other_pod(subject: Subject) -> None:
     for it in PODS:
         await subject.cgroups.ensure(it)
     await subject.cgroups.remove("burstable")

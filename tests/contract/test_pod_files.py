@@ -225,7 +225,7 @@ async def test_a_log_that_no_attempt_can_have_counts_for_none(subject: Subject) 
     assert [7] == list(await files.log_attempts(directory, "c"))
 
 
-async def test_of_more_runs_than_anybody_asks_for_the_newest_are_told_and_the_others_when_those_are_gone(
+async def test_newest_of_too_many_log_attempts_are_listed_first(
     subject: Subject,
 ) -> None:
     files, directory, over = subject.files, f"{subject.logs}/ns_p_u", 2 * LOGGED_ATTEMPTS_MAX + 5
@@ -349,7 +349,7 @@ async def test_a_log_is_linked_and_a_link_of_an_earlier_life_replaced(subject: S
     assert {"p_ns_c-id.log": f"{directory}/c/1.log"} == subject.links()
 
 
-async def test_links_whose_log_is_gone_are_removed_but_for_those_of_containers_there_are(subject: Subject) -> None:
+async def test_dead_links_are_removed_except_those_of_existing_containers(subject: Subject) -> None:
     files = subject.files
     directory = f"{subject.logs}/ns_p_u1"
     await files.make_log_directory(directory, "c")
@@ -417,7 +417,7 @@ async def test_a_log_that_is_not_among_the_pods_logs_is_left_alone_with_its_link
     assert {"a.log": path} == subject.links()
 
 
-async def test_a_pods_logs_go_with_the_links_into_them_and_nobody_elses(subject: Subject) -> None:
+async def test_logs_of_a_pod_are_removed_with_the_links_into_them_only(subject: Subject) -> None:
     files = subject.files
     for uid in ("u", "u2"):
         await files.make_log_directory(f"{subject.logs}/ns_p_{uid}", "c")

@@ -84,7 +84,7 @@ async def test_the_disk_remembers(tmp_path: Path) -> None:
     assert await on_disk(tmp_path).is_intended("a")
 
 
-async def test_records_whose_directory_was_removed_are_gone_and_the_next_ones_are_kept(tmp_path: Path) -> None:
+async def test_records_are_kept_again_after_their_directory_was_removed(tmp_path: Path) -> None:
     records = on_disk(tmp_path)
     await records.keep(RECORD)
     await records.intend("a")
@@ -102,7 +102,7 @@ async def test_records_whose_directory_was_removed_are_gone_and_the_next_ones_ar
     assert [0o700, 0o700, 0o700] == modes
 
 
-async def test_on_the_disk_a_record_is_what_upstream_writes_and_for_nobody_elses_eyes(tmp_path: Path) -> None:
+async def test_record_on_disk_has_upstreams_form_and_is_private(tmp_path: Path) -> None:
     await on_disk(tmp_path).keep(RECORD)
     [path] = (tmp_path / "image_manager" / "pulled").iterdir()
 

@@ -155,7 +155,7 @@ async def test_variables_that_a_container_left_in_a_volume_can_be_read_if_it_is_
         await volumes.read_env_file(paths["scratch"], "b", ["B"])
 
 
-async def test_while_a_file_of_a_volume_is_read_no_other_is_and_who_asks_is_not_told_where_it_is(
+async def test_one_file_of_a_volume_is_read_at_a_time_and_errors_hide_its_path(
     volumes: Volumes,
 ) -> None:
     paths = await volumes.set_up(pod(volumes=(SCRATCH,)))

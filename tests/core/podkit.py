@@ -107,7 +107,7 @@ def unknown(name: str, attempt: int = 0, **fields: Any) -> ContainerStatus:
 def observe(
     of: k8s.Pod, *statuses: ContainerStatus, sandboxes: tuple[SandboxStatus, ...] = (BOX,), **fields: Any
 ) -> PodObservation:
-    """What the runtime has of the pod; a status without a hash gets the right one."""
+    """Return the runtime's observation of the pod; a status without a hash gets the right one."""
     spec = of.spec
     hashes = {c.name: container_hash(c) for c in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)}
     seen = tuple(s if s.hash else replace(s, hash=hashes.get(s.name, "")) for s in statuses)

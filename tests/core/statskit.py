@@ -20,7 +20,7 @@ PRESSURE = Pressure(Stall(1.0, 2.0, 3.0, 4), Stall(0.5, 0.25, 0.0, 2))
 
 
 def usage(scale: int = 1, **more: Any) -> Usage:
-    """What something uses that has used that many seconds of a processor, and megabytes."""
+    """Return a usage of that many seconds of CPU time, and megabytes."""
     fields: dict[str, Any] = {
         "at_ns": AT_NS,
         "cpu_ns": scale * SECOND_NS,
@@ -39,7 +39,7 @@ def at_first(scale: int, started_ns: int = STARTED_AT) -> Used:
 
 
 def detailed(scale: int = 1) -> Usage:
-    """The same with all that Depth.METRICS finds."""
+    """Return the same with all fields of Depth.METRICS."""
     return usage(
         scale, pressure={"cpu": PRESSURE}, processes=3, user_ns=2, system_ns=1, periods=9, throttled_periods=8,
         throttled_ns=7 * SECOND_NS, cache_bytes=6, mapped_bytes=5, peak_bytes=4, kernel_bytes=14,

@@ -171,11 +171,11 @@ def test_a_pod_with_an_amount_that_is_none_is_rejected(static: bool) -> None:
     assert ("UnexpectedAdmissionError", True) == (found.reason, '"lots"' in found.message or "'lots'" in found.message)
 
 
-def test_whose_amounts_are_none_keeps_nobody_out() -> None:
+def test_pod_without_amounts_is_no_obstacle_for_others() -> None:
     assert Admitted() == admit(pod(asks(cpu="1")), [pod_info(pod(asks(cpu="lots")))], node(cpu="1", pods="9"), FACTS)
 
 
-def test_a_node_whose_amounts_are_none_has_what_the_machine_has() -> None:
+def test_node_without_amounts_has_those_of_the_machine() -> None:
     facts = NodeFacts(node_name="n", allocatable={"cpu": 1000})
     assert Admitted() == admit(pod(asks(cpu="1")), (), node(cpu="lots"), facts)
     assert isinstance(admit(pod(asks(cpu="2")), (), node(cpu="lots"), facts), Rejection)
@@ -360,5 +360,5 @@ def test_a_reason_without_a_resource_that_a_pod_names_is_counted_by_its_name(cas
     assert ("OutOfExtendedResources" if is_named_by_pods else reason) == counted_as(reason)
 
 
-def test_a_reason_nobody_knows_is_counted_with_all_others() -> None:
+def test_unknown_reason_is_counted_with_all_others() -> None:
     assert "Other" == counted_as("SomethingNew")

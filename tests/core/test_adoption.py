@@ -22,7 +22,7 @@ def test_pod_with_the_same_containers_in_an_unchanged_file_is_the_same() -> None
     assert "" == why_not_same(POD, CHANGED, RUNS)
 
 
-def test_pod_whose_containers_have_not_all_begun_is_the_same() -> None:
+def test_pod_with_containers_that_have_not_begun_is_the_same() -> None:
     assert "" == why_not_same(POD, CHANGED, observe(POD, ALL[2], sandboxes=(HERE,)))
 
 

@@ -110,7 +110,7 @@ def test_the_same_name_in_two_namespaces_is_two_pods() -> None:
     assert ((), 2) == (merge("file", {}, [A, other]).duplicates, len(merge("file", {}, [A, other]).pods))
 
 
-def test_a_pod_whose_name_was_taken_by_another_is_removed() -> None:
+def test_pod_is_removed_when_another_takes_its_name() -> None:
     assert ["remove a", "add a"] == words(merge("file", held(A), [named("a", "uid-0"), A]))
 
 

@@ -11,7 +11,7 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
 
 def problems(text: str) -> list[str]:
-    """What is wrong with a configuration whose lines are separated by "|"."""
+    """Return the faults of a configuration with lines separated by "|"."""
     documents, faults = parse_documents(HEAD + text.replace("|", "\n"), "f")
     assert not faults
     return [f"{fault.path}: {fault.problem}" for fault in combine(documents)[1]]

@@ -111,7 +111,7 @@ def wire_names() -> tuple[str, ...]:
     return tuple(f"SIGNAL_{name or 'RUNTIME_DEFAULT'}" for name in spelled)
 
 
-def test_a_signal_nobody_knows_fails_the_container() -> None:
+def test_unknown_signal_fails_the_container() -> None:
     with pytest.raises(ConfigError, match=r"lifecycle.stopSignal 'SIGNOTHING' is not a signal the runtime knows"):
         configured(lifecycle=k8s.Lifecycle(stop_signal="SIGNOTHING"))
 

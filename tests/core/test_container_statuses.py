@@ -115,7 +115,7 @@ def test_the_image_is_the_one_the_runtime_names_or_else_the_specs() -> None:
     )
 
 
-def test_what_was_never_made_was_never_restarted_and_serves_nobody() -> None:
+def test_container_that_was_never_created_has_no_restarts_and_is_not_ready() -> None:
     shown = status_of(PLAIN)
     assert ("image:1", "", 0, False, False) == (
         shown.image, shown.container_id, shown.restart_count, shown.ready, shown.started,
@@ -184,7 +184,7 @@ def test_a_running_container_is_ready_when_both_its_probes_say_so(
     assert expected == (shown.started, shown.ready)
 
 
-def test_a_container_whose_probes_said_nothing_yet_is_not_ready() -> None:
+def test_container_without_probe_results_is_not_ready() -> None:
     probed = msgspec.structs.replace(PLAIN.spec.containers[0], readiness_probe=k8s.Probe())
     it = msgspec.structs.replace(PLAIN, spec=msgspec.structs.replace(PLAIN.spec, containers=(probed,)))
     shown = status_of(it, running("a"))
@@ -260,7 +260,7 @@ def test_a_container_the_runtime_has_nothing_of(case: Lost) -> None:
     assert (case.state, case.last, case.restarts) == found
 
 
-def test_an_end_nobody_saw_says_so() -> None:
+def test_unseen_end_has_its_own_reason() -> None:
     last = status_of(PLAIN, facts=remembering(runs("a", container_id="containerd://x"))).last_state
     assert last is not None
     assert last.terminated is not None

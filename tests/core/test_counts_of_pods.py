@@ -76,7 +76,7 @@ class Counted(tuple[k8s.Volume, ...]):
 
 
 def looks(count: int) -> int:
-    """How often a pod's volumes are gone through that has so many containers, mounts, devices and variables of them."""
+    """Return how often the volumes of a pod with that many containers, mounts, devices and variables are read."""
     volumes = Counted((k8s.Volume(name="dir"), k8s.Volume(name="disk")))
     one = k8s.Container(
         name="a",

@@ -96,9 +96,7 @@ ENTRIES = st.builds(BackoffEntry, st.sampled_from([10.0, 20.0, 300.0]), st.integ
 
 
 @given(st.none() | ENTRIES, st.integers(0, 10_000), st.integers(0, 10_000))
-def test_nobody_waits_longer_than_the_maximum_and_the_next_delay_is_never_shorter(
-    entry: BackoffEntry | None, run_seconds: int, waited_seconds: int
-) -> None:
+def test_delays_grow_up_to_the_maximum(entry: BackoffEntry | None, run_seconds: int, waited_seconds: int) -> None:
     finished = T0 + run_seconds * SECOND
     now = finished + waited_seconds * SECOND
     assert 0 <= backoff_remaining(entry, finished, now, LIMITS) <= LIMITS.seconds_max
@@ -109,7 +107,7 @@ def test_nobody_waits_longer_than_the_maximum_and_the_next_delay_is_never_shorte
         assert following.seconds >= entry.seconds
 
 
-def test_a_clock_that_was_set_back_makes_nobody_wait_for_it_to_come_round() -> None:
+def test_clock_that_was_set_back_delays_no_restart() -> None:
     entry = BackoffEntry(40, T0 + 7200 * SECOND)
     finished = T0 + 7201 * SECOND
     assert [40, 0] == [backoff_remaining(entry, finished, now, LIMITS) for now in (finished, T0 + 2 * SECOND)]

@@ -92,7 +92,7 @@ WANTS = "serviceAccountTokenAudience: r, cacheType: Token, requireServiceAccount
          "true, requiredServiceAccountAnnotationKeys: [a], optionalServiceAccountAnnotationKeys: [a]"),
     ],
 )  # fmt: skip
-def test_a_plugin_that_wants_tokens_says_which_and_for_whom(expected: list[str], old: str, new: str) -> None:
+def test_plugin_that_needs_tokens_configures_audience_and_accounts(expected: list[str], old: str, new: str) -> None:
     assert old in WANTS
     found = faults(f"{GOOD}  tokenAttributes: {{{WANTS.replace(old, new)}}}\n")
     assert len(expected) == len(found), found
@@ -135,7 +135,7 @@ def bearer(token: str = "t1", uid: str = "u", **annotations: str) -> Bearer:
     return Bearer(AccountOwner(uid, "default", "robot"), token, annotations)
 
 
-def test_a_plugin_is_told_for_whom_it_is_asked() -> None:
+def test_plugin_receives_the_service_account() -> None:
     told = json.loads(request(wanting("Token"), "r.example/app", bearer(a="b")))
     assert {"serviceAccountToken": "t1", "serviceAccountAnnotations": {"a": "b"}} == {
         name: told[name] for name in told.keys() - {"kind", "apiVersion", "image"}
@@ -171,7 +171,9 @@ def test_an_account_without_an_annotation_that_must_be_there_is_not_asked_for(
         (False, "Token", bearer("t2", a="b")),
     ],
 )
-def test_for_whom_an_answer_is_good(is_same: bool, cache_type: str, other: Bearer | None) -> None:
+def test_answer_is_cached_for_image_registry_or_everything(
+    is_same: bool, cache_type: str, other: Bearer | None
+) -> None:
     plugin = wanting(cache_type)
     kept = kept_for(plugin, bearer(a="b"))
     assert is_same == (kept == kept_for(plugin, other))
@@ -179,7 +181,7 @@ def test_for_whom_an_answer_is_good(is_same: bool, cache_type: str, other: Beare
 
 
 @pytest.mark.parametrize("cache_type", ["ServiceAccount", "Token"])
-def test_a_token_is_a_password_only_for_who_has_the_token(cache_type: str) -> None:
+def test_token_as_password_is_cached_only_by_token(cache_type: str) -> None:
     auth = {"r.example": {"username": "any", "password": "t1"}}
     said = {"apiVersion": V1, "kind": "CredentialProviderResponse", "cacheKeyType": "Image", "auth": auth}
     output = json.dumps(said).encode()

@@ -141,7 +141,7 @@ def _sha(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def test_a_driver_is_told_who_the_pod_is() -> None:
+def test_driver_receives_the_pod_info() -> None:
     told = csi.pod_info(pod(service_account_name="robot", meta={"uid": "u", "name": "p", "namespace": "ns"}), of_pod())
     prefix = "csi.storage.k8s.io/"
     assert {

@@ -50,11 +50,11 @@ def test_without_the_clusters_dns_the_pod_gets_the_hosts_and_is_told_so(policy: 
     assert (DNSWarning("MissingClusterDNS", message),) == made.warnings
 
 
-def test_where_there_is_no_cluster_nobody_misses_its_dns() -> None:
+def test_cluster_dns_is_not_required_without_a_cluster() -> None:
     assert (HOST, ()) == dns_plan(pod(), NodeFacts("n", resolv_conf=HOST, in_cluster=False))
 
 
-def test_a_host_whose_file_says_nothing_has_a_pod_ask_nobody() -> None:
+def test_empty_resolv_conf_gives_pods_no_name_servers() -> None:
     assert DNSConfig(("127.0.0.1",), (".",)) == dns_plan(pod(dns_policy="Default"), NodeFacts("n")).config
 
 

@@ -124,7 +124,7 @@ def test_a_broken_document_costs_only_itself() -> None:
 
 
 @pytest.mark.parametrize("text", ["null", "~", "# x\nnull # y\n", "---\n!!null ''\n"])
-def test_a_null_is_a_document_where_somebody_wrote_it(text: str) -> None:
+def test_explicit_null_is_a_document(text: str) -> None:
     documents, faults = parse_documents(f"{text}\n---\n# nothing\n---\n", "f")
 
     assert ([None], []) == ([document.value for document in documents], faults)

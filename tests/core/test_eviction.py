@@ -265,7 +265,7 @@ def test_a_disk_ranks_by_the_files_of_the_pods_own_directory_too() -> None:
     assert ["layers", "hosts", "messages"] == ranked(IMAGEFS, layers, hosts, messages, image_disk=True)
 
 
-def test_a_pod_whose_disk_could_not_be_measured_goes_first_for_the_disk_alone() -> None:
+def test_pod_with_unmeasured_disk_ranks_first_for_disk_only() -> None:
     honest = Candidate(asking("honest"), using(layer=70))
     hidden = Candidate(asking("hidden", 100), replace(using(layer=1), is_disk_measured=False))
 
@@ -275,7 +275,7 @@ def test_a_pod_whose_disk_could_not_be_measured_goes_first_for_the_disk_alone() 
     assert ["honest", "hidden"] == ranked(MEMORY, hidden, honest)
 
 
-def test_a_pod_whose_disk_is_still_counted_uses_what_was_counted_so_far() -> None:
+def test_pod_being_measured_ranks_by_its_count_so_far() -> None:
     so_far = FsUsage(0, used_bytes=50, inodes_used=100)
     honest = Candidate(asking("honest"), using(layer=70))
     counting = replace(using(layer=1), is_disk_measured=False, disk_so_far=so_far)
@@ -358,7 +358,7 @@ def test_only_pods_with_a_limit_need_to_be_measured() -> None:
 # ---- what is said ----
 
 
-def test_the_message_names_the_threshold_and_who_used_more_than_requested() -> None:
+def test_eviction_message_names_threshold_and_containers_above_their_requests() -> None:
     candidate = Candidate(asking("p", memory="1Mi"), using(5 * MIB))
 
     said = messages.evicted(candidate, LOW, Observed(50 * MIB, GIB, 1))
@@ -423,7 +423,7 @@ def test_a_node_under_pressure_takes_critical_pods_and_with_memory_alone_those_t
     assert kept_out == [name for name, one in pods.items() if is_kept_out(one, pressures)]
 
 
-def test_who_is_kept_out_is_told_the_conditions() -> None:
+def test_rejected_pod_gets_the_pressure_conditions() -> None:
     assert "The node had condition: [DiskPressure MemoryPressure]. " == messages.refused(
         ("DiskPressure", "MemoryPressure")
     )

@@ -24,7 +24,7 @@ A, B, A2 = named("a"), named("b"), named("a", "image:2")
 
 
 @pytest.mark.parametrize("name", ["a.yaml", "a.json", "a", "a.yaml.txt", "#a", "tmp"])
-def test_a_manifest_may_have_any_name_that_nobody_uses_for_leftovers(name: str) -> None:
+def test_manifest_may_have_any_name_except_those_of_editor_leftovers(name: str) -> None:
     assert why_ignored(name) is None
 
 

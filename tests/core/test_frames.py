@@ -125,7 +125,7 @@ def tell(seen: Seen, event: Event) -> None:
 
 
 def windows(h2: H2Connection) -> dict[int, int]:
-    """What h2 believes the other side may still send, of the connection (0) and of every stream it knows."""
+    """Return h2's receive windows, of the connection (0) and of every known stream."""
     known = {stream: h2.streams[stream]._inbound_window_manager.current_window_size for stream in h2.streams}
     return {0: h2.inbound_flow_control_window, **known}
 
@@ -250,7 +250,7 @@ def test_any_frames_cut_anywhere_are_told_as_h2_alone_tells_them(
 
 
 def raw_story(pieces: Sequence[bytes], backend: Any) -> tuple[bytes, dict[int, list[bytes]], str]:
-    """What is passed on, each stream's messages, and the error."""
+    """Return the data passed on, each stream's messages, and the error."""
     frames = Frames(frame_bytes_max=200, message_bytes_max=MESSAGE_BYTES_MAX, backend=backend)
     rest, told = b"", {stream: list[bytes]() for stream in STREAMS}
     for stream in STREAMS:

@@ -47,7 +47,7 @@ def test_what_is_gone_is_forgotten() -> None:
     assert {APP.id} == set(look(seen_at(0), [APP], frozenset(), 1))
 
 
-def test_an_image_goes_that_nobody_used_for_too_long() -> None:
+def test_image_unused_for_too_long_is_removed() -> None:
     rules = ImageRules(unused_seconds_max=1000)
     found = look(seen_at(0), [APP, OLD], frozenset({APP.id}), 500)
 

@@ -138,7 +138,7 @@ def test_the_logins_of_a_secret(expected: dict[str, Login] | str, held: Secret) 
     assert expected == found
 
 
-def test_nobody_sees_a_password_by_looking_at_a_login() -> None:
+def test_repr_of_a_login_has_no_password() -> None:
     assert "s3cret" not in repr(JOE)
 
 

@@ -106,7 +106,7 @@ def test_every_word_about_the_server_is_understood(cluster: dict[str, Any], want
         ({}, None),
     ],
 )
-def test_every_way_to_be_somebody_is_understood(user: dict[str, Any], wanted: object) -> None:
+def test_every_kind_of_credentials_is_read(user: dict[str, Any], wanted: object) -> None:
     assert wanted == access_of(user=user).proof
 
 
@@ -268,7 +268,7 @@ def test_secrets_are_in_no_record_that_is_printed() -> None:
         assert "hidden" not in repr(msgspec.convert(config({"proxy-url": "http://u:hidden@p"}, user), Kubeconfig))
 
 
-def test_a_field_nobody_knows_is_a_warning_and_no_fault() -> None:
+def test_unknown_field_is_a_warning() -> None:
     reading = read_kubeconfig(json.dumps(config({"certificate-authorty": "a"})).encode(), SOURCE)
 
     assert reading.access is not None
@@ -277,7 +277,7 @@ def test_a_field_nobody_knows_is_a_warning_and_no_fault() -> None:
     ] == [str(warning) for warning in reading.warnings]
 
 
-def test_to_trust_whoever_answers_is_warned_about() -> None:
+def test_insecure_skip_tls_verify_is_a_warning() -> None:
     reading = read_kubeconfig(json.dumps(config({"insecure-skip-tls-verify": True})).encode(), SOURCE)
 
     assert ["clusters[0].cluster[insecure-skip-tls-verify]"] == [warning.path for warning in reading.warnings]

@@ -64,7 +64,7 @@ def test_weights_span_their_range() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
-def test_who_asks_for_more_never_weighs_less(one: int, other: int) -> None:
+def test_larger_request_never_gets_a_smaller_weight(one: int, other: int) -> None:
     less, more = sorted((one, other))
     assert shares(less) <= shares(more)
     assert weight(shares(less)) <= weight(shares(more))
@@ -249,7 +249,7 @@ def test_the_oom_score_of_a_container(expected: int, it: k8s.Pod) -> None:
     assert expected == oom_score(it, it.spec.containers[0], 4 * GIB)
 
 
-def test_without_a_known_memory_size_everybody_is_equal() -> None:
+def test_oom_scores_are_equal_without_a_known_memory_size() -> None:
     assert 1000 == oom_score(pod(one({"memory": "1Gi"})), one({"memory": "1Gi"}), 0)
 
 

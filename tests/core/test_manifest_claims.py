@@ -47,7 +47,7 @@ def test_a_file_keeps_the_pod_it_had_for_as_long_as_it_gives_it() -> None:
 
 
 @pytest.mark.parametrize(("owner", "expected"), [("", "y"), ("x", "x"), ("y", "y")])
-def test_among_new_files_that_has_the_pod_whose_pod_an_earlier_agent_began(owner: str, expected: str) -> None:
+def test_file_with_the_pod_of_an_earlier_agent_wins_among_new_files(owner: str, expected: str) -> None:
     before = {("metadata.name", full_name(A)): owner, ("metadata.uid", "a"): owner}
     begun = pod(k8s.Container(name="a", image="b"), meta={"name": "a", "uid": "begun"})
     before |= {("metadata.uid", "begun"): owner}

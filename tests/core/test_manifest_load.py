@@ -345,7 +345,7 @@ def test_a_number_that_cannot_be_leaves_out_each_pod_that_takes_it_up_by_an_alia
     assert [f"items[{n}].spec.containers[0].resources.limits.cpu" for n in (0, 1)] == [f.path for f in loaded.faults]
 
 
-def test_a_null_character_is_a_fault_wherever_nobody_could_be_given_it() -> None:
+def test_null_character_is_a_fault_in_every_text_for_a_process() -> None:
     text = """\
 apiVersion: v1
 kind: Pod

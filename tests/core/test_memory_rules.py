@@ -95,7 +95,7 @@ def test_a_container_may_swap_the_share_it_asked_for_of_the_memory(
         pytest.param(one(cpu="1"), {}, id="asked for no memory"),
     ],
 )
-def test_who_never_swaps(it: k8s.Container, fields: dict[str, Any]) -> None:
+def test_pods_that_never_swap(it: k8s.Container, fields: dict[str, Any]) -> None:
     assert 0 == swap_bytes(pod(it, **fields), it, node(swap_bytes=4 * GIB))
 
 

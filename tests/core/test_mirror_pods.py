@@ -71,7 +71,7 @@ def test_what_is_due_about_a_mirror(case: Case) -> None:
         assert found.pod is case.seen
 
 
-def test_a_mirror_shows_the_pod_and_says_what_it_is_and_whose() -> None:
+def test_mirror_pod_has_the_spec_the_annotations_and_the_owner() -> None:
     shown = mirror_of(STATIC, NODE)
 
     assert is_mirror(shown)

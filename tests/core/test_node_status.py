@@ -95,7 +95,7 @@ def test_pods_per_core_narrow_the_pods_down(pods_max: int, per_core: int, pods: 
     ],
     ids=lambda value: "" if isinstance(value, dict) else str(value),
 )
-def test_allocatable_is_what_nobody_set_aside(reserved: Reserved, expected: dict[str, int]) -> None:
+def test_allocatable_is_capacity_without_reservations(reserved: Reserved, expected: dict[str, int]) -> None:
     found = allocatable(capacity(READING, 110), reserved)
 
     assert expected == {name: found[name] for name in expected}

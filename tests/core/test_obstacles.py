@@ -55,7 +55,7 @@ def test_a_container_that_waits_because_its_start_failed_is_an_obstacle(reason: 
 
 @pytest.mark.parametrize("shown", ["CrashLoopBackOff", "RunContainerError"])
 @pytest.mark.parametrize("reason", ["StartError", "ContainerCannotRun"])
-def test_a_container_whose_process_cannot_be_started_is_an_obstacle(reason: str, shown: str) -> None:
+def test_container_that_cannot_start_its_process_is_an_obstacle(reason: str, shown: str) -> None:
     backs_off = status("a", waits(shown, "back-off 10s"), ended(reason, 128, "no such file"))
 
     assert Obstacle("a", reason, "no such file", may_go=True) == of(backs_off)

@@ -45,13 +45,13 @@ def test_asked(before: PlegPod, after: PlegPod) -> None:
         (PlegPod(changing=2, requested_at=3.0), True, PlegPod(changing=2, requested_at=3.0)),
     ],
 )
-def test_a_hint_is_a_request_but_for_pods_that_somebody_changes_and_those_of_nobody(
+def test_hint_is_a_request_except_for_changing_and_unknown_pods(
     before: PlegPod, is_known: bool, after: PlegPod
 ) -> None:
     assert after == pleg_pod.hinted(before, 7.0, is_known=is_known)
 
 
-def test_who_changes_a_pod_asks_for_it_when_he_has() -> None:
+def test_pod_is_requested_when_its_change_ends() -> None:
     twice = pleg_pod.change_began(pleg_pod.change_began(IDLE))
 
     assert PlegPod(changing=1, requested_at=7.0) == pleg_pod.change_ended(twice, 7.0)

@@ -279,7 +279,7 @@ def test_an_end_that_was_shown_counts_when_the_runtime_has_lost_its_record(
     assert expected == summary(plan(it, observe(it, *seen, sandboxes=sandboxes), shown=SHOWN))
 
 
-def test_a_container_whose_end_nobody_saw_is_started_even_under_never() -> None:
+def test_container_with_an_unseen_end_is_started_even_under_never() -> None:
     it = pod(policy="Never")
     unseen = stopped("foo2", 137, reason="ContainerStatusUnknown")
     shown = k8s.PodStatus(container_statuses=(runs("foo1"), unseen, runs("foo3")))

@@ -95,7 +95,7 @@ def test_plan_of_a_restart_of_all(case: Case) -> None:
         pytest.param((), k8s.ContainerState(terminated=k8s.ContainerStateTerminated(exit_code=0)), id="it has ended"),
     ],
 )
-def test_beside_a_cause_a_debugger_whose_record_is_gone_has_had_its_one_run(
+def test_lost_debugger_next_to_a_cause_has_had_its_one_run(
     expected: tuple[int, ...], state: k8s.ContainerState
 ) -> None:
     it = pod("foo1", container("boss", "Never", ALL), ephemeral=("debug",))

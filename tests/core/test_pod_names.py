@@ -14,7 +14,7 @@ def annotated(**annotations: str) -> k8s.Pod:
     return pod("a", meta={"annotations": annotations})
 
 
-def test_a_sandbox_is_labelled_with_the_pods_labels_and_who_it_is() -> None:
+def test_sandbox_has_the_labels_and_the_identity_of_its_pod() -> None:
     assert {
         "app": "web",
         "io.kubernetes.pod.name": "pod",
@@ -28,7 +28,7 @@ def test_a_pods_labels_cannot_make_it_another_pod() -> None:
     assert "12345678" == names.uid_from_labels(names.pod_labels(impostor))
 
 
-def test_a_container_is_labelled_with_whose_and_which_it_is() -> None:
+def test_container_has_labels_of_its_pod_and_name() -> None:
     assert {
         "io.kubernetes.pod.name": "pod",
         "io.kubernetes.pod.namespace": "default",

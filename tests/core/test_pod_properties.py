@@ -283,7 +283,7 @@ def all_statuses(status: k8s.PodStatus) -> dict[str, k8s.ContainerStatus]:
 
 
 def check_status(it: k8s.Pod, status: k8s.PodStatus) -> None:
-    """What every single status must satisfy."""
+    """Check what every single status must satisfy."""
     shown = all_statuses(status)
     for one in shown.values():
         assert one.state is not None
@@ -299,7 +299,7 @@ def check_status(it: k8s.Pod, status: k8s.PodStatus) -> None:
 
 
 def check_step(it: k8s.Pod, before: k8s.PodStatus, after: k8s.PodStatus) -> None:
-    """What holds between a status and the next one."""
+    """Check the rules between a status and the next one."""
     assert () == illegal_transitions(it, before, after)
     assert before.phase not in TERMINAL or after.phase == before.phase
     assert after.start_time == before.start_time

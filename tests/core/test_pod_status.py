@@ -96,7 +96,7 @@ def test_the_start_time_is_set_once(previous: k8s.PodStatus | None, reported: k8
 
 @pytest.mark.parametrize("end", ["Succeeded", "Failed"])
 @pytest.mark.parametrize("who", ["we", "the server"])
-def test_a_terminal_phase_stays_with_its_reason_whoever_knows_of_it(who: str, end: str) -> None:
+def test_terminal_phase_keeps_its_reason_from_any_source(who: str, end: str) -> None:
     over = status(end, reason="Evicted", message="no memory")
     it = pod("a", status=over if who == "the server" else status("Running"))
     shown = generate(it, observe(it, running("a")), facts(over if who == "we" else status("Running")))
@@ -149,7 +149,7 @@ def test_running_can_go_back_to_pending() -> None:
     assert "Pending" == generate(it, observe(it, running("a")), facts(status("Running"))).phase
 
 
-def test_who_ends_the_pod_says_why() -> None:
+def test_status_has_the_reason_of_the_pods_end() -> None:
     it = pod("a", policy="Never")
     shown = generate(it, observe(it, exited("a", 137)), facts(is_ending=True, reason="Evicted", message="no memory"))
     assert ("Failed", "Evicted", "no memory") == (shown.phase, shown.reason, shown.message)

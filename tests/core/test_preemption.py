@@ -94,7 +94,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_whom_a_pod_may_end_to_find_room(case: Case) -> None:
+def test_pods_that_a_pod_may_preempt(case: Case) -> None:
     found = victims(case.pod, map(pod_info, case.others), case.short)
 
     assert case.expected == (None if found is None else tuple(one.metadata.name for one in found))
@@ -160,7 +160,7 @@ def test_a_pod_that_is_ended_for_another_has_failed_as_soon_as_nothing_of_it_run
     assert "DisruptionTarget" in {one.type for one in ended.conditions}
 
 
-def test_a_disruption_somebody_else_announced_is_reported_once() -> None:
+def test_disruption_announced_by_another_component_is_reported_once() -> None:
     announced = condition("DisruptionTarget")
     found = disrupted(pod("c"), status("Running", announced), EARLIER, reason=REASON, message=MESSAGE)
 

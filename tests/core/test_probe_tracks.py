@@ -84,7 +84,7 @@ def test_a_verdict_takes_as_many_results_in_a_row_as_its_threshold_says(
         (STARTUP, SUCCESS, True),
     ],
 )
-def test_who_is_killed_or_has_started_is_probed_no_more(kind: ProbeKind, result: Verdict, on_hold: bool) -> None:
+def test_killed_or_started_container_is_not_probed_again(kind: ProbeKind, result: Verdict, on_hold: bool) -> None:
     assert on_hold is record_result(kind, k8s.Probe(failure_threshold=1), begin(kind, "c"), result).on_hold
 
 
@@ -95,7 +95,7 @@ def test_the_thresholds_are_three_failures_and_one_success_unless_the_probe_says
 
 
 @pytest.mark.parametrize("kind", list(ProbeKind))
-def test_who_is_being_stopped_counts_as_alive_and_started_and_is_ready_as_before(kind: ProbeKind) -> None:
+def test_container_being_stopped_counts_as_alive_and_keeps_its_readiness(kind: ProbeKind) -> None:
     ended = end(kind, begin(kind, "c"))
 
     expected = Track("c", FAILURE) if kind is READINESS else Track("c", SUCCESS, on_hold=True)

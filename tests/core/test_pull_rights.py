@@ -43,7 +43,7 @@ PULLED = with_proof(None, IMAGE, REF, credential(), NOW)
         (True, VerificationPolicy("NeverVerifyAllowlistedImages", ("r.exam/*",)), False),
     ],
 )
-def test_who_must_show_his_right(expected: bool, policy: VerificationPolicy, ours: bool) -> None:
+def test_pods_that_must_prove_their_right_to_an_image(expected: bool, policy: VerificationPolicy, ours: bool) -> None:
     assert expected == policy.must_prove(IMAGE, pulled_by_us=ours)
 
 
@@ -157,7 +157,7 @@ def test_nothing_new_leaves_the_record_as_it_was() -> None:
     assert PULLED is with_proof(PULLED, IMAGE, REF, credential(), LATER)
 
 
-def test_what_everybody_may_have_stays_everybodys() -> None:
+def test_public_image_stays_public() -> None:
     everybodys = with_proof(None, IMAGE, REF, None, NOW)
     assert everybodys is with_proof(everybodys, IMAGE, REF, credential(), LATER)
 

@@ -187,7 +187,7 @@ def test_what_was_noted_of_another_attempt_says_nothing() -> None:
     assert [("a", None)] == [(one.container.name, one.held) for one in resizes(GROWN, observed, small("a", "b"))]
 
 
-def test_what_nobody_noted_is_learned_where_the_runtime_tells_nothing_else() -> None:
+def test_unnoted_resources_are_learned_if_the_runtime_does_not_contradict() -> None:
     observed = observe(GROWN, running("s"), running("a", resources=HELD), exited("b", 1))
 
     assert [("s", LARGE_AMOUNTS)] == [(status.name, held) for status, held in unnoted(GROWN, observed, small("b"))]
@@ -231,7 +231,7 @@ def test_until_then_the_pod_counts_as_its_containers_are() -> None:
     assert SMALL == it.spec.resources
 
 
-def test_what_nobody_noted_counts_as_the_runtime_tells() -> None:
+def test_unnoted_resources_are_those_that_the_runtime_reports() -> None:
     told = HeldResources(50_000, 25_000, 102, 256 << 20)
     observed = observe(GROWN, running("a", resources=told), running("b", resources=HeldResources(0, 0, 2)))
     it = as_made(GROWN, resizes(GROWN, observed, small()), small())

@@ -77,7 +77,7 @@ def test_a_container_that_says_nothing_runs_as_its_image_says_with_the_usual_pat
         pytest.param((0, "", 8), {"run_as_group": 8}, {}, ROOT, id="a group beside the image's user"),
     ],
 )
-def test_who_a_container_runs_as(
+def test_user_and_groups_of_a_container(
     expected: tuple[int | None, str, int | None], own: Context, whole: Context, image: ImageInfo
 ) -> None:
     made = secured(own, whole, image)
@@ -121,7 +121,9 @@ WHOSE = r'\(pod: "pod_default\(12345678\)", container: a\)'
         ),
     ],
 )
-def test_who_may_not_be_root_is_not_started_as_root(told: str, own: Context, whole: Context, image: ImageInfo) -> None:
+def test_run_as_non_root_container_is_not_started_as_root(
+    told: str, own: Context, whole: Context, image: ImageInfo
+) -> None:
     with pytest.raises(ConfigError, match=f"^CreateContainerConfigError: {told} {WHOSE}$"):
         secured(own, whole, image)
 
@@ -135,7 +137,7 @@ def test_who_may_not_be_root_is_not_started_as_root(told: str, own: Context, who
         pytest.param({}, {"run_as_non_root": True, "run_as_user": 1}, ROOT, id="the pod's number"),
     ],
 )
-def test_who_is_not_root_runs(own: Context, whole: Context, image: ImageInfo) -> None:
+def test_non_root_container_is_started(own: Context, whole: Context, image: ImageInfo) -> None:
     secured(own, whole, image)
 
 
@@ -176,7 +178,7 @@ def test_what_the_machine_has_beside_the_usual_paths_is_hidden_too() -> None:
 
 
 @pytest.mark.parametrize("own", [{"privileged": True}, {"proc_mount": "Unmasked"}])
-def test_nothing_is_hidden_from_who_is_privileged_or_asked_for_all_of_proc(own: Context) -> None:
+def test_privileged_and_unmasked_containers_have_no_masked_paths(own: Context) -> None:
     made = secured(own)
 
     assert ((), ()) == (made.masked_paths, made.readonly_paths)
@@ -209,7 +211,7 @@ def test_selinux_labels_are_the_containers_or_the_pods() -> None:
         ),
     ],
 )
-def test_whose_namespaces_a_container_shares(expected: Namespaces, fields: dict[str, Any], target: str) -> None:
+def test_namespaces_that_a_container_shares(expected: Namespaces, fields: dict[str, Any], target: str) -> None:
     assert expected == namespaces(pod(**fields), target_id=target)
 
 

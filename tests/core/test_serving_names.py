@@ -16,7 +16,7 @@ def test_before_the_cluster_has_an_address_of_the_node_there_is_nothing_to_ask_f
         assert serving_subject("n", known) is None
 
 
-def test_then_what_the_cluster_has_counts_whoever_told_it() -> None:
+def test_addresses_of_the_cluster_count_from_any_source() -> None:
     known = node(InternalIP="10.0.0.1", ExternalIP="192.0.2.9", Hostname="n", ExternalDNS="n.example.com")
 
     found = serving_subject("n", known)

@@ -43,7 +43,7 @@ def test_a_pod_of_a_file_is_named_for_its_node_and_knows_where_it_came_from() ->
     assert k8s.PodStatus(phase="Pending") == static.status
 
 
-def test_a_file_may_be_called_as_nobody_can_spell_it() -> None:
+def test_file_name_may_be_undecodable() -> None:
     uids = {
         static_pod(pod(), f"/manifests/{name}.yaml", "node", SEEN).metadata.uid for name in ("\udcff", "\udcfe", "?")
     }

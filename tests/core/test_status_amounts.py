@@ -72,7 +72,7 @@ def test_a_container_that_runs_has_what_its_runtime_tells_or_what_it_was_made_wi
     assert expected == given(container("a", resources=stated), running("a", resources=told), made, None)
 
 
-def test_where_nobody_tells_and_nobody_noted_it_is_as_it_was_last_shown() -> None:
+def test_unreported_and_unnoted_amounts_stay_as_last_shown() -> None:
     asked = container("a", resources=LARGE)
 
     assert SMALL == given(asked, running("a"), None, BEFORE)

@@ -89,7 +89,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_what_nobody_saw_counts_as_killed(case: Case) -> None:
+def test_unseen_end_counts_as_killed(case: Case) -> None:
     before = status("Running", init_container_statuses=case.init, container_statuses=case.regular)
     after = terminate(case.pod, before, NOW)
     found = {one.name: words(one) for one in (*after.init_container_statuses, *after.container_statuses)}
@@ -112,7 +112,7 @@ def test_a_static_pod_keeps_its_phase(phase: str) -> None:
     assert phase == terminate(it, status(phase), NOW).phase
 
 
-def test_what_counts_as_killed_serves_nobody_and_keeps_its_past() -> None:
+def test_container_counted_as_killed_is_not_ready_and_keeps_its_last_state() -> None:
     (after,) = terminate(pod("a"), status(container_statuses=(serves("a", restart_count=3),)), NOW).container_statuses
     assert (False, False, 3) == (after.ready, after.started, after.restart_count)
 

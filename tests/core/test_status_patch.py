@@ -238,7 +238,7 @@ def test_what_is_due(case: Due) -> None:
 
 @pytest.mark.parametrize("in_doubt", [False, True])
 def test_an_end_that_is_held_back_says_nothing_of_the_phase(in_doubt: bool) -> None:
-    """What is reported may be older than what the server has."""
+    """A report may be older than the server's status."""
     ended = replace(FAILED, reason="r", message="m", container_statuses=(stopped("a", 1),))
     found = due(pod("a"), status("Pending"), ended, LIVING, NOW, in_doubt=in_doubt)
     assert isinstance(found, Patch)

@@ -150,7 +150,7 @@ def test_a_pod_without_a_cgroup_of_its_own_is_the_sum_of_its_containers(depth: D
 
 
 @pytest.mark.parametrize("depth", Depth)
-def test_of_what_nobody_can_tell_nothing_is_reported(depth: Depth) -> None:
+def test_unknown_usage_is_not_reported(depth: Depth) -> None:
     (pod,) = spelled(snapshot(), depth)["pods"]
 
     assert set() == {"cpu", "memory", "network", "swap", "process_stats"} & pod.keys()

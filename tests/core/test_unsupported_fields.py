@@ -57,7 +57,7 @@ def test_an_entry_speaks_for_all_below_it_and_for_containers_of_every_kind(path:
     assert state is support.state
 
 
-def test_of_a_field_nobody_listed_nothing_is_said() -> None:
+def test_unlisted_field_is_not_reported() -> None:
     assert PODS.support_of("containers[].colour") is None
     assert PODS.support_of("containers[]") is None
 

@@ -117,7 +117,7 @@ def test_the_file_is_upstreams() -> None:
         ("65536 ids from 4294901760 on", file([mapping(host=2**32 - K64)])),
     ],
 )
-def test_a_file_that_nobody_of_us_writes_is_not_believed(expected: str, content: bytes) -> None:
+def test_foreign_file_of_user_ids_is_rejected(expected: str, content: bytes) -> None:
     with pytest.raises(ValueError, match=expected):
         read(content)
 
@@ -202,12 +202,12 @@ def test_when_none_is_left_that_is_reported() -> None:
         ids_of("c", {"a": of(K64), "b": of(2 * K64)}, IdPool(K64, 2 * K64))
 
 
-def test_where_a_file_cannot_be_read_nobody_is_given_anything() -> None:
+def test_unreadable_file_blocks_every_new_range() -> None:
     with pytest.raises(ValueError, match=r"^the file userns of pod torn: invalid user namespace mappings file"):
         ids_of("a", {"torn": b"{"}, IdPool())
 
 
-def test_who_has_ids_of_another_gets_no_new_sandbox_and_nor_does_the_other() -> None:
+def test_pods_with_overlapping_ids_get_no_new_sandboxes() -> None:
     files = {"a": of(K64, 2 * K64), "b": of(2 * K64), "c": of(3 * K64)}
 
     for uid, other in (("a", "b"), ("b", "a")):

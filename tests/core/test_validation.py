@@ -168,7 +168,7 @@ def test_no_two_containers_share_a_name() -> None:
     assert expected == problems_of(pod(initContainers=[twin], containers=[twin, twin]))
 
 
-def test_a_host_port_is_shared_only_by_those_who_never_run_together() -> None:
+def test_host_port_is_shared_only_by_containers_that_never_run_together() -> None:
     port = {"ports": [{"containerPort": 1, "hostPort": 9}]}
     one, two = {"name": "one", "image": "a"} | port, {"name": "two", "image": "a"} | port
     sidecar = {"name": "sidecar", "image": "a", "restartPolicy": "Always"} | port
@@ -226,7 +226,7 @@ def test_a_block_device_is_a_claim_and_mounted_in_no_other_way() -> None:
 
 @pytest.mark.parametrize("size", ["7x", "0", "-2Mi", ""])
 def test_a_medium_of_huge_pages_has_a_size(size: str) -> None:
-    """What the API server takes, and so none of the corpus; the pod would wait for ever."""
+    """The API server accepts it, so it is not in the corpus; the pod would wait for ever."""
     volume = {"name": "v", "emptyDir": {"medium": f"HugePages-{size}"}}
 
     assert [("spec.volumes[0].emptyDir.medium", "Unsupported value")] == problems_of(pod(volumes=[volume]))

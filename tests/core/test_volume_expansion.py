@@ -115,7 +115,7 @@ def test_a_claim_that_has_states_shows_when_it_begins(expected: dict[str, str] |
     assert expected == (told["status"]["allocatedResourceStatuses"] if told is not None else None)
 
 
-def test_a_claim_whose_volume_was_expanded_has_its_size_and_no_marks_of_expansion() -> None:
+def test_claim_of_an_expanded_volume_has_its_size_and_no_expansion_conditions() -> None:
     held = claim(**PENDING, conditions=(condition("Resizing"), condition("FileSystemResizePending"), condition("Mine")))
 
     assert {

@@ -91,7 +91,7 @@ async def test_a_bootstrap_token_makes_one_a_bootstrapper(control_plane: Control
             await client.get(NODES, "w1")
 
 
-async def test_an_administrator_may_act_as_somebody_else(control_plane: ControlPlane) -> None:
+async def test_administrator_may_impersonate_another_user(control_plane: ControlPlane) -> None:
     jane = Impersonation("jane", "7", ("a", "b"), (("acme.com/scope", ("x", "y")),))
     async with asking(replace(load_kubeconfig(control_plane.kubeconfig), impersonation=jane)) as client:
         user = await who_am_i(client)
@@ -100,7 +100,7 @@ async def test_an_administrator_may_act_as_somebody_else(control_plane: ControlP
     assert ["x", "y"] == user["extra"]["acme.com/scope"]
 
 
-async def test_a_watch_whose_packets_all_vanish_is_lost_within_the_minute(control_plane: ControlPlane) -> None:
+async def test_watch_with_lost_packets_fails_within_a_minute(control_plane: ControlPlane) -> None:
     access = load_kubeconfig(control_plane.kubeconfig)
     async with (
         asking(access) as client,

@@ -38,7 +38,7 @@ def requests(plane: ControlPlane) -> set[str]:
     return {one["metadata"]["name"] for one in plane.kubectl.get("csr")["items"]}
 
 
-def test_nobody_approves_then_somebody_denies_then_somebody_approves(
+def test_request_waits_then_is_denied_then_approved(
     own_control_plane: Callable[..., ControlPlane], containerd2: Containerd
 ) -> None:
     plane = own_control_plane()
@@ -77,7 +77,7 @@ def test_the_authority_of_another_cluster_is_reported_and_the_right_one_taken_wi
         agent.wait_ready()
 
 
-def test_a_node_whose_kubeconfig_names_another_authority_says_so_and_runs_its_static_pods(
+def test_node_with_a_wrong_authority_logs_it_and_runs_its_static_pods(
     control_plane: ControlPlane, containerd2: Containerd, tmp_path: Path
 ) -> None:
     with ClusterAgent(containerd2, control_plane) as agent:

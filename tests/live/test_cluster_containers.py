@@ -48,7 +48,7 @@ def shared(member: ClusterAgent) -> tuple[Path, dict[str, Any], list[dict[str, A
     return directory / "order", mount, [{"name": "v", "hostPath": {"path": str(directory)}}]
 
 
-def test_a_status_tells_what_pod_and_container_were_given_and_as_whom_it_runs(member: ClusterAgent) -> None:
+def test_status_shows_resources_and_user_of_a_container(member: ClusterAgent) -> None:
     """As upstream's does of the same pod."""
     given = {"requests": {"cpu": "100m", "memory": "32Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"}}
     one = container("main", "serve", "8080", resources=given, securityContext={"runAsUser": 1000, "runAsGroup": 100})
@@ -132,7 +132,7 @@ def test_a_second_deletion_with_less_grace_cuts_a_hook(member: ClusterAgent) -> 
     assert ["bye", "bye", "term"] == order.read_text().split()
 
 
-def test_a_hook_whose_agent_was_killed_is_run_again_by_the_next(member: ClusterAgent) -> None:
+def test_hook_of_a_killed_agent_is_run_again_by_the_next(member: ClusterAgent) -> None:
     kubectl = member.plane.kubectl
     order, mount, volumes = shared(member)
     script = "echo begin >> /v/order; test -e /v/go || sleep 1000; echo end >> /v/order"

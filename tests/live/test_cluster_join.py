@@ -87,7 +87,7 @@ def test_a_deleted_node_registers_again(member: ClusterAgent) -> None:
         assert before in {change.uid for change in nodes.changes if change.kind == "DELETED"}
 
 
-def test_a_node_whose_status_stays_is_vouched_for_by_its_lease_alone(
+def test_node_with_an_unchanged_status_is_kept_alive_by_its_lease(
     control_plane: ControlPlane, containerd2: Containerd
 ) -> None:
     """It looks five times as often as usual, and reports as rarely."""

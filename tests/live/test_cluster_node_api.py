@@ -254,7 +254,7 @@ def test_each_route_wants_one_of_its_rights_from_certificates_and_tokens_alike(m
 
 
 @pytest.mark.parametrize("mode", ["Webhook", "AlwaysAllow"])
-def test_who_is_not_known_is_told_nothing_in_either_mode(
+def test_unauthenticated_clients_get_no_data_in_either_mode(
     control_plane: ControlPlane, containerd2: Containerd, mode: str
 ) -> None:
     with ClusterAgent(containerd2, control_plane, authorization={"mode": mode}) as member:

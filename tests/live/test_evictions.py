@@ -150,7 +150,7 @@ def small_disk(containerd2: Containerd, control_plane: ControlPlane) -> Iterator
         subprocess.run(containerd2.inside(["umount", "--lazy", str(member.root)]), check=True)
 
 
-def test_an_agent_that_starts_on_a_full_disk_evicts_who_filled_it(small_disk: ClusterAgent) -> None:
+def test_agent_starting_on_a_full_disk_evicts_the_pod_that_filled_it(small_disk: ClusterAgent) -> None:
     volume = [{"name": "v", "emptyDir": {}}]
     fills = "while [ ! -e /v/now ]; do sleep 0.1; done; dd if=/dev/zero of=/v/f bs=4k; sleep 1000"
     mount = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}

@@ -87,7 +87,7 @@ def test_a_pod_that_ends_while_containerd_is_away_has_its_hook_and_its_grace(
     assert ["up", "bye", "term", "flushed"] == said.read_text().split()
 
 
-def test_a_pod_whose_shim_has_stopped_is_seen_and_holds_up_no_other(containerd: Containerd) -> None:
+def test_pod_with_a_stopped_shim_is_reported_and_delays_no_other(containerd: Containerd) -> None:
     with Agent(containerd) as agent:
         for name in ("stuck", "well"):
             agent.put(pod(name, container("c", "stubborn")))

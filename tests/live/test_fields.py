@@ -60,7 +60,7 @@ def test_a_container_runs_what_it_is_told_where_it_is_told(agent: Agent) -> None
     assert 7 == state(found, "plain")["state"]["terminated"]["exitCode"]
 
 
-def test_a_container_is_who_its_security_contexts_say(agent: Agent) -> None:
+def test_container_runs_as_the_user_of_its_security_contexts(agent: Agent) -> None:
     own = {
         "runAsUser": 11,
         "runAsGroup": 12,
@@ -191,7 +191,7 @@ def test_fields_that_do_not_work_are_reported_and_the_pod_runs_or_waits_as_the_t
     assert "Pending" == agent.pods()["waits"]["status"]["phase"]
 
 
-def test_who_may_not_be_root_is_not_started_as_root(agent: Agent) -> None:
+def test_run_as_non_root_container_is_not_started_as_root(agent: Agent) -> None:
     nobody = {"securityContext": {"runAsNonRoot": True}}
     agent.put(pod("whole", shell("c", "true"), **nobody))
     agent.put(pod("own", shell("c", "true", **nobody)))

@@ -44,7 +44,7 @@ def dead(agent: Agent) -> Iterator[Path]:
     subprocess.run(agent.containerd.inside(["umount", "--lazy", str(dead)]), check=True)
 
 
-def test_a_pod_on_a_dead_file_system_is_told_of_can_go_and_holds_nobody_up(agent: Agent, dead: Path) -> None:
+def test_pod_on_a_dead_file_system_is_reported_and_can_be_deleted(agent: Agent, dead: Path) -> None:
     serve = container("c", "serve", "8080")
     volumes = [
         {"name": "dead", "hostPath": {"path": f"{dead}/data", "type": "Directory"}},

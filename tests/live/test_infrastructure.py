@@ -240,7 +240,7 @@ def test_an_image_is_pulled_from_the_registry_on_loopback(containerd: Containerd
     containerd.cri.call("RemoveImage", image=wanted)
 
 
-def test_a_registry_with_a_password_serves_only_those_who_know_it(containerd: Containerd, registry: Registry) -> None:
+def test_registry_with_a_password_rejects_other_clients(containerd: Containerd, registry: Registry) -> None:
     containerd.trust(registry.address)
     registry.login = ("ada", "lovelace")
     wanted = api.ImageSpec(image=registry.image)

@@ -72,7 +72,7 @@ def test_a_command_runs_after_the_start_before_the_next_container_and_one_before
     assert ["main", "started", "second", "bye", "term"] == order.read_text().split()
 
 
-def test_a_container_whose_first_hook_fails_is_stopped_and_tells_why(agent: Agent) -> None:
+def test_container_with_a_failing_post_start_hook_is_stopped_with_the_reason(agent: Agent) -> None:
     agent.put(pod("unlucky", container("c", "trap", lifecycle={"postStart": does("echo out; echo no >&2; exit 3")})))
     pods = agent.wait(
         lambda pods: waiting_reason(pods.get("unlucky", {}), "c") == "PostStartHookError", "its hook has failed"

@@ -83,7 +83,7 @@ def machine(logind: LogindProcess) -> Machine:
 class TestRealShutdown(ShutdownContract):
     """The whole contract, and that of a bus on which others are, too."""
 
-    async def test_nobody_else_shuts_the_machine_down(self, machine: Machine, logind: LogindProcess) -> None:
+    async def test_tests_never_shut_the_machine_down(self, machine: Machine, logind: LogindProcess) -> None:
         async with machine.manager.connect() as session:
             assert isinstance(session, LogindSession)
             with open_dbus_connection(logind.address) as other:

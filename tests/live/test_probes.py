@@ -99,7 +99,7 @@ def test_liveness_by_http_kills_and_the_container_comes_back(agent: Agent) -> No
     assert "Container c failed liveness probe, will be restarted" in story
 
 
-def test_liveness_by_tcp_kills_who_does_not_listen(agent: Agent) -> None:
+def test_tcp_liveness_kills_a_container_that_does_not_listen(agent: Agent) -> None:
     probe = {"tcpSocket": {"port": 8080}, **QUICK, "failureThreshold": 10, "timeoutSeconds": 30}
     agent.put(pod("port", shell("c", f"touch /v/up; {SERVES}", livenessProbe=probe, **SHARE), volumes=VOLUME))
     found = wait_flags(agent, "port", ready=True)
@@ -133,7 +133,7 @@ def test_nothing_else_is_asked_before_the_startup_probe_is_well(agent: Agent) ->
     assert 0 == state(found, "c")["restartCount"]
 
 
-def test_who_does_not_start_or_live_is_killed_with_its_probes_own_grace(agent: Agent) -> None:
+def test_failed_startup_or_liveness_kills_with_the_probes_grace(agent: Agent) -> None:
     probe = {"tcpSocket": {"port": 1}, **QUICK, "terminationGracePeriodSeconds": 1}
     begins, lives = (container(f"{of}", "stubborn", **{f"{of}Probe": probe}) for of in ("startup", "liveness"))
     agent.put(pod("deaf", begins, lives, terminationGracePeriodSeconds=3600))
@@ -230,7 +230,7 @@ def test_a_pod_that_is_stopped_is_unready_while_its_grace_lasts(agent: Agent) ->
     agent.wait_gone("bye")
 
 
-def test_an_agent_that_is_killed_and_comes_back_shows_nobody_unready(member: ClusterAgent) -> None:
+def test_killed_agent_comes_back_without_unready_pods(member: ClusterAgent) -> None:
     """A new agent knows from the API server who was ready, and believes it until the probe has spoken. The startup
     probe would never again be well."""
     ready = {"exec": {"command": ["true"]}, "periodSeconds": 3, "timeoutSeconds": 30}

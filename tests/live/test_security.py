@@ -73,7 +73,7 @@ def test_the_kernel_says_of_a_process_what_its_pod_asked_for(agent: Agent) -> No
     assert [["2"], ["0"], ["1"]] == [plain["Seccomp"], plain["NoNewPrivs"], not_["NoNewPrivs"]]
 
 
-def test_what_tells_of_the_machine_is_hidden_but_from_who_may_see_it(agent: Agent) -> None:
+def test_masked_paths_are_hidden_from_unprivileged_containers(agent: Agent) -> None:
     mighty = {"securityContext": {"privileged": True}}
     unmasked = {"securityContext": {"procMount": "Unmasked"}}
     agent.put(pod("shows", shell("c", MOUNTS, **unmasked), restartPolicy="Never", hostUsers=False))

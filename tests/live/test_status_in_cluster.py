@@ -207,7 +207,7 @@ async def test_an_older_pods_status_is_not_put_on_its_successor(control_plane: C
             await told.api.patch(PODS, "web", body, "default", kind=PatchKind.STRATEGIC, subresource="status")
 
 
-async def test_a_static_pod_has_a_mirror_and_whoever_deletes_it_gets_another(control_plane: ControlPlane) -> None:
+async def test_static_pod_has_a_mirror_pod_that_is_recreated_after_deletion(control_plane: ControlPlane) -> None:
     async with telling(control_plane) as told:
         static = pod("static", uid="h1")
         meta = replace(static.metadata, annotations={**static.metadata.annotations, CONFIG_HASH: "h1"})

@@ -120,9 +120,7 @@ WITHOUT = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"]
 
 
 @pytest.mark.parametrize("prefix", [pytest.param([], id="as root"), pytest.param(WITHOUT, id="who may not mount")])
-async def test_the_embedded_runtimes_containers_have_their_parts_whoever_the_agent_is(
-    prefix: list[str], tmp_path: Path
-) -> None:
+async def test_embedded_containers_have_their_sub_paths_for_any_user(prefix: list[str], tmp_path: Path) -> None:
     manifests, root = tmp_path / "manifests", tmp_path / "root"
     manifests.mkdir()
     (manifests / "scratch.yaml").write_text(MANIFEST)

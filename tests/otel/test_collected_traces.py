@@ -174,7 +174,7 @@ async def test_so_many_of_a_million_are_sent(per_million: int, sent: int, collec
     assert sent == len(collector.spans)
 
 
-async def test_a_collector_that_hangs_keeps_nobody_and_only_the_newest_that_have_room_wait_for_it(
+async def test_hanging_collector_blocks_nothing_and_only_the_newest_spans_are_queued(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracing, "QUEUE_MAX", BATCH_MAX + 100)

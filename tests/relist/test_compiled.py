@@ -22,7 +22,7 @@ def test_a_binary_of_other_sources_is_refused_at_import(monkeypatch: pytest.Monk
         runpy.run_path(compiled.__file__)
 
 
-def test_whoever_changes_the_face_of_the_binary_counts_its_number_up() -> None:
+def test_interface_number_changes_with_the_interface() -> None:
     stub = Path(trikubelet.__path__[0], "_relist.pyi").read_bytes()
 
     assert (6, "762ebc12ae380a25") == (compiled.INTERFACE, hashlib.sha256(stub).hexdigest()[:16])

@@ -73,7 +73,7 @@ def test_the_pods_of_a_list_are_reported_by_namespace_without_those_of_others(ba
 
 
 @pytest.mark.parametrize("backend", ["rust", "python"])
-def test_narrow_questions_tell_who_runs_and_who_has_something_dead(backend: str) -> None:
+def test_narrow_questions_return_running_pods_and_those_with_dead_containers(backend: str) -> None:
     node = Node(random.Random(1))
     node.sandboxes = [Sandbox("s1", "up"), Sandbox("s2", "mixed", 1), Sandbox("s3", "dead", 1)]
     node.containers = [Container("c1", "up"), Container("c2", "mixed", 1), Container("c3", "dead", 2)]
@@ -105,7 +105,7 @@ def no_object_for_each(*allowed: object) -> Iterator[None]:
     assert peak < sum(map(sys.getsizeof, allowed)) + 10_000
 
 
-def test_asking_who_else_runs_makes_no_object_for_a_pod_that_is_known() -> None:
+def test_listing_other_running_pods_makes_no_object_for_known_ones() -> None:
     node = Node(random.Random(1), [Sandbox(f"s-{uid}", uid) for uid in UIDS])
     relist, known = Relist("rust"), set(UIDS)
     relist.observe(*node.lists())
@@ -114,7 +114,7 @@ def test_asking_who_else_runs_makes_no_object_for_a_pod_that_is_known() -> None:
         assert [] == relist.running(beside=known)
 
 
-def test_a_list_in_which_every_pod_is_new_makes_no_object_until_somebody_asks() -> None:
+def test_list_of_new_pods_makes_no_object_until_it_is_read() -> None:
     lists = Node(random.Random(1), [Sandbox(f"s-{uid}", uid) for uid in UIDS]).lists()
     relist = Relist("rust")
 

@@ -46,7 +46,7 @@ def nest(directory: str | Path, levels: int, last: Iterable[str] = ()) -> None:
 
 
 def peak_bytes(call: Callable[..., object], *args: object) -> int:
-    """How much more Python held at once during the call than before it."""
+    """Return the peak of Python's memory during the call, less that before it."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -57,7 +57,7 @@ def peak_bytes(call: Callable[..., object], *args: object) -> int:
 
 
 async def peak_bytes_of(call: Awaitable[object]) -> int:
-    """The same of something that is waited for; what its threads hold counts, too."""
+    """Return the same for a coroutine; the memory of its threads counts, too."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

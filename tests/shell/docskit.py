@@ -58,7 +58,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def fences(page: Path) -> list[tuple[str, str]]:
-    """Of every fenced block of a page, in order, the comment before it and its language."""
+    """Return the comment before every fenced block of a page, and its language, in order."""
     return [(found["mark"] or "", found["language"]) for found in _OPENING.finditer(page.read_text())]
 
 

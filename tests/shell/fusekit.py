@@ -102,5 +102,6 @@ def _serve(channel: int, wake: int, asked_to_flush: threading.Event) -> None:
 
 
 def _attributes(node: int) -> bytes:
-    """Of an empty file, or of the directory: inode, size, blocks and times; mode, links, owner, device and block."""
+    """Return attributes of an empty file, or of the directory: inode, size, blocks and times; mode, links, owner,
+    device and block."""
     return struct.pack("=6Q10I", node, *[0] * 8, 0o100644 if node == LOG else 0o40755, 1, *[0] * 5)

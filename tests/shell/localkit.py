@@ -55,7 +55,7 @@ NOW_NS = parse_rfc3339(NOW)
 
 
 def node_figures(**more: Any) -> NodeFigures:
-    """What was measured on a node that has done nothing yet, but for what is given."""
+    """Return the figures of a node that has done nothing yet, except the given ones."""
     some: dict[str, Any] = {
         "setup": Setup(),
         "tally": Tally(),
@@ -234,7 +234,7 @@ class FakeUse:
 
 
 def no_streams() -> Streams:
-    """Of a node on which nothing runs that could be talked to."""
+    """Raise the error of a node without running containers."""
     return Streams(FakeView(), MemoryRuntime(World()), 0)
 
 

@@ -10,7 +10,7 @@ WAIT_SECONDS_MAX: Final = 60.0
 
 
 def wait_for(file: Path) -> str:
-    """What a process wrote into the file, once it is there."""
+    """Return what a process wrote into the file, once it exists."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while not file.exists():
         assert time.monotonic() < deadline, f"there is no {file}"
@@ -27,7 +27,7 @@ def ends(pid: str | int) -> bool:
 
 
 def lives(pid: str | int) -> bool:
-    """Whether there is such a process, and it has not ended."""
+    """True if there is such a process, and it has not ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:

@@ -42,7 +42,7 @@ class FullDisk:
         self.refused = 0
 
     def before(self, write: Callable[P, R]) -> Callable[P, R]:
-        """The same, once there is room."""
+        """Return the same, once there is room."""
 
         def written(*args: P.args, **more: P.kwargs) -> R:
             if trio.current_time() < self._until:

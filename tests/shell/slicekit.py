@@ -40,7 +40,7 @@ class Systemctl:
         self._version.write_text(f"Version={version}\n")
 
     def asked(self) -> list[str]:
-        """What was asked since the last time."""
+        """Return the calls since the last time."""
         found = self._log.read_text().splitlines() if self._log.exists() else []
         self._log.write_text("")
         return found

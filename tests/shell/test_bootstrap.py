@@ -96,7 +96,7 @@ class Joining:
         return (await made.run(store, store.current_path)).access
 
     async def run_signed(self) -> ClusterAccess:
-        """The same in a cluster that signs whatever comes, within seconds."""
+        """Run the same in a cluster that signs every request, within seconds."""
         with trio.fail_after(300):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.cluster.keep_signing)
@@ -131,7 +131,7 @@ async def test_a_token_becomes_a_kubeconfig_with_a_certificate_of_the_node(
     assert (["one"], 1) == (joining.tokens, joining.hung_up)
 
 
-async def test_a_kubeconfig_that_is_slowly_written_holds_up_nobody_else(
+async def test_slowly_written_kubeconfig_delays_nothing_else(
     autojump_clock: MockClock, joining: Joining, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, may_end = trio.Event(), threading.Event()
@@ -158,7 +158,7 @@ async def test_a_kubeconfig_that_is_slowly_written_holds_up_nobody_else(
     assert joining.target.exists()
 
 
-async def test_a_restart_while_nobody_has_decided_goes_on_with_the_same_request(
+async def test_restart_before_a_decision_continues_with_the_same_request(
     autojump_clock: MockClock, joining: Joining
 ) -> None:
     for _ in range(3):
@@ -198,7 +198,7 @@ async def test_a_certificate_of_a_node_of_another_name_is_not_taken(
     assert 2 == len(names(joining))
 
 
-async def test_a_node_whose_certificate_is_from_another_cluster_is_told_how_to_bootstrap_again(
+async def test_node_with_a_certificate_of_another_cluster_gets_the_remedy(
     autojump_clock: MockClock, joining: Joining, caplog: pytest.LogCaptureFixture
 ) -> None:
     access, store, settings = await joining.run_signed(), joining.cluster.store, joining.settings
@@ -311,7 +311,7 @@ async def test_a_cluster_that_denies_every_request_is_asked_ever_more_rarely_and
     assert f"see kubectl describe csr {next(iter(seen))}, fix the reason" in caplog.text
 
 
-async def test_what_can_be_done_is_told_while_nobody_decides_and_when_time_is_up(
+async def test_remedy_is_logged_while_undecided_and_at_the_timeout(
     autojump_clock: MockClock, joining: Joining, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -352,7 +352,7 @@ async def test_a_request_that_is_gone_is_made_again(
     assert joining.target.exists()
 
 
-async def test_a_certificate_that_ended_before_anybody_took_it_is_not_taken(
+async def test_expired_issued_certificate_is_not_used(
     autojump_clock: MockClock, joining: Joining, caplog: pytest.LogCaptureFixture
 ) -> None:
     await joining.die_after(60)
@@ -515,7 +515,7 @@ async def test_an_ended_certificate_of_a_node_that_is_known_by_another_is_asked_
     assert not caplog.text
 
 
-async def test_a_certificate_nobody_shows_leads_nowhere_when_it_ends(
+async def test_expiry_of_an_unused_certificate_has_no_effect(
     autojump_clock: MockClock, joining: Joining, tmp_path: Path
 ) -> None:
     own = await joining.run_signed()
@@ -586,7 +586,7 @@ async def test_a_node_that_renews_its_certificate_shows_it_once_that_of_the_kube
 
 
 @pytest.mark.parametrize("problem", ["gone", "ended", "torn"])
-async def test_a_kubeconfig_whose_certificate_is_of_no_use_is_recreated(
+async def test_kubeconfig_with_an_unusable_certificate_is_recreated(
     autojump_clock: MockClock, joining: Joining, problem: str
 ) -> None:
     await joining.run_signed()
@@ -632,7 +632,7 @@ async def test_a_certificate_that_had_expired_by_a_clock_ahead_is_used_once_the_
     assert 1 == len(names(joining))
 
 
-async def test_somebody_elses_kubeconfig_is_not_written_over_while_its_certificate_is_away(
+async def test_foreign_kubeconfig_is_not_overwritten_while_its_certificate_is_missing(
     autojump_clock: MockClock, joining: Joining, tmp_path: Path
 ) -> None:
     away = tmp_path / "operators.pem"

@@ -30,7 +30,7 @@ PROOFS = {
     ("doctor", "3"): "shell/app/test_doctor.py::test_the_command_says_what_the_agent_finds_and_ends_by_the_worst",
     ("exec", "N"): "shell/cli/test_talking_commands.py::test_a_command_runs_in_a_container_and_its_end_is_ours",
     ("run", "N"): "shell/cli/test_run_command.py::test_a_pods_words_and_its_exit_code_are_ours_and_nothing_of_it_stays",
-    ("run", "124"): "shell/cli/test_run_command.py::test_a_pod_whose_time_is_over_is_stopped_with_its_grace",
+    ("run", "124"): "shell/cli/test_run_command.py::test_timed_out_pod_is_stopped_with_its_grace",
     ("the agent", "0"): "shell/app/test_supervise.py::test_a_signal_ends_a_real_process_in_good_order",
     ("the agent", "1"): "shell/app/test_agent_start.py::test_a_kubeconfig_that_cannot_be_read_ends_the_start",
 }
@@ -111,5 +111,5 @@ def test_each_thing_a_container_or_a_spec_can_influence_is_held_by_a_test() -> N
 
 
 def _part(heading: str) -> str:
-    """What stands below a heading of the page about operations."""
+    """Return the text below a heading of the page about operations."""
     return (TOP / "docs/operations.md").read_text().partition(f"{heading}\n")[2].partition("\n## ")[0]

@@ -46,7 +46,7 @@ def pods(*names: str) -> list[k8s.Pod]:
 
 
 def breaking(call: Callable[..., T], provokes: Callable[..., bool]) -> Callable[..., T]:
-    """What does the same, but for a bug that some arguments provoke."""
+    """Return a function that does the same, except for a bug that some arguments provoke."""
 
     def broken(*arguments: Any, **keywords: Any) -> T:
         if provokes(*arguments):
@@ -57,7 +57,7 @@ def breaking(call: Callable[..., T], provokes: Callable[..., bool]) -> Callable[
 
 
 def said(caplog: pytest.LogCaptureFixture, who: str) -> bool:
-    """Whether the bug was said of that one, and of nobody else."""
+    """True if the bug was logged about that object, and about no other."""
     told = [record.getMessage() for record in caplog.records if record.exc_info]
     return bool(told) and all(who in line and "a bug" in line for line in told)
 
@@ -147,7 +147,7 @@ async def test_in_inspecting_a_pod(autojump_clock: MockClock, caplog: pytest.Log
 async def test_in_inspecting_a_pod_of_which_something_is_removed(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who removes waits to see it, too."""
+    """The remover waits to see it, too."""
     bench = Bench()
     runtime = UnreadRuntime(bench.world, bench.problems)
     node = bench.build_node(runtime=runtime)
@@ -195,7 +195,7 @@ async def test_in_what_is_made_of_a_probe(
 
 
 @pytest.mark.parametrize("step", ["kill_orphan", "stop"])
-async def test_in_ending_what_nobody_wants(
+async def test_in_ending_orphans(
     step: str, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench()

@@ -261,7 +261,7 @@ async def test_a_token_is_bound_to_this_very_pod(autojump_clock: MockClock, benc
 @pytest.mark.parametrize(
     ("seconds", "is_kept"), [(10**400, True), (0, False), (-(10**400), False)], ids=["endless", "none", "less"]
 )
-async def test_a_life_that_nobody_means_is_cut_to_one_that_can_be(
+async def test_excessive_token_lifetime_is_capped(
     seconds: int, is_kept: bool, autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = bench.server.create

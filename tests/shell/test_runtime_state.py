@@ -27,7 +27,7 @@ class Says:
         self.told = RuntimeInfo("said", "1", "v1")
 
     async def info(self) -> RuntimeInfo:
-        """What a test says."""
+        """Return what a test set."""
         await trio.lowlevel.checkpoint()
         return self.told
 

@@ -71,7 +71,7 @@ class Socket:
                 return None
 
     async def everything(self) -> dict[int, bytes]:
-        """What each channel said until the end."""
+        """Return the data of each channel until the end."""
         told: dict[int, bytes] = {}
         while message := await self.message():
             told[message[0]] = told.get(message[0], b"") + message[1:]

@@ -53,7 +53,7 @@ async def test_a_node_of_no_cluster_is_as_old_as_its_agent(autojump_clock: MockC
     assert [begun, begun] == [first.metadata.creation_timestamp, later.metadata.creation_timestamp]
 
 
-async def test_how_old_a_node_is_that_its_cluster_has_not_told_of_yet_nobody_knows(autojump_clock: MockClock) -> None:
+async def test_node_has_no_age_before_its_cluster_has_answered(autojump_clock: MockClock) -> None:
     assert "" == (await notes_of(well, standalone=False).node()).metadata.creation_timestamp
 
 

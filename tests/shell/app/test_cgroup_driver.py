@@ -99,9 +99,7 @@ async def test_a_late_runtime_with_another_driver_ends_the_agent_which_says_so(
         await confirm_driver(runtime, driver.name)
 
 
-async def test_an_agent_whose_runtime_was_late_and_has_another_driver_ends_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_agent_ends_if_a_late_runtime_has_another_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     says = Says(None, "systemd")
 
     class Late(CriRuntime):

@@ -119,7 +119,7 @@ async def test_everything_is_looked_at_and_a_runtime_that_is_not_there_is_an_err
     assert (ERROR, True) == (runtime.severity, "no socket at" in runtime.found)
 
 
-async def test_a_runtime_whose_queue_is_full_is_an_error_that_says_so(tmp_path: Path) -> None:
+async def test_runtime_with_a_full_queue_is_an_error(tmp_path: Path) -> None:
     with full_queue(tmp_path / "s"):
         seen = await found(settings(tmp_path, "--standalone", f"--container-runtime-endpoint=unix://{tmp_path}/s"))
 
@@ -146,7 +146,7 @@ async def test_a_containerd_without_its_cri_plugin_is_reported_with_the_line_to_
     assert "write disabled_plugins = [] in /etc/containerd/config.toml" in runtime.remedy
 
 
-async def test_why_nobody_can_talk_to_the_runtime_is_its_finding_and_no_line_of_the_channels(
+async def test_unreachable_runtime_is_a_finding_and_not_a_line_of_the_channel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def waits(self: CriRuntime) -> None:
@@ -175,7 +175,7 @@ async def test_why_nobody_can_talk_to_the_runtime_is_its_finding_and_no_line_of_
 
 
 @pytest.mark.parametrize("flag", ["--healthz-port", "--kubectl-port"])
-async def test_a_port_somebody_has_is_reported_before_the_agent_runs_and_not_after(tmp_path: Path, flag: str) -> None:
+async def test_port_in_use_is_reported_before_the_agent_runs_and_not_after(tmp_path: Path, flag: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         words = ("--standalone", "--container-runtime-endpoint=fake:", f"{flag}={taken.getsockname()[1]}")
         of = settings(tmp_path, *words)
@@ -217,7 +217,7 @@ async def test_limits_of_processes_and_memory_for_secrets_are_judged_for_the_emb
 
 
 @pytest.mark.parametrize(("expected", "words"), [(GOOD, ["--standalone"]), (WARNING, ["--kubeconfig={}/kubeconfig"])])
-async def test_a_clock_that_nobody_keeps_is_told_where_a_cluster_minds(
+async def test_unsynchronised_clock_is_reported_in_a_cluster(
     expected: Severity, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(examination, "is_synchronised", lambda: False)
@@ -437,7 +437,7 @@ async def test_an_api_server_that_does_not_answer_is_reported_once(
 @pytest.mark.parametrize(
     "raw", [b'{"metadata":{},"status":null}', b'{"status":{"allowed":"si"}}', b"\xff", b"[" * 99_999]
 )
-async def test_an_answer_that_nobody_can_read_is_reported_and_not_the_end_of_the_round(
+async def test_undecodable_answer_is_a_finding_and_other_checks_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bytes
 ) -> None:
     with cluster(tmp_path, monkeypatch, Reviewing(raw=raw)) as of:
@@ -446,7 +446,7 @@ async def test_an_answer_that_nobody_can_read_is_reported_and_not_the_end_of_the
     assert (ERROR, True) == (finding.severity, "the server's answer is no" in finding.found)
 
 
-async def test_a_kubeconfig_of_no_use_is_reported_by_who_looks_and_logged_by_who_bootstraps(
+async def test_unusable_kubeconfig_is_a_finding_and_is_logged_by_a_bootstrap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "first").write_text(KUBECONFIG)

@@ -56,7 +56,7 @@ class Place:
         until(lambda: not processes_with(str(self.path)))
 
     def _get(self, *words: str) -> dict[str, Any]:
-        """What the agent shows; empty while it does not answer, or has none of that."""
+        """Return the agent's answer; empty while it does not answer, or has none of that."""
         line = [sys.executable, "-m", "trikubelet", "get", *words, "-o", "json", f"--root-dir={self.path}/root"]
         done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
         found: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}

@@ -84,7 +84,7 @@ class Machine:
             one.close()
 
     def chosen(self, *records: RuntimeRecord) -> EndpointChoice:
-        """What is chosen where none is configured."""
+        """Return the choice without a configured endpoint."""
         return choose_endpoint("", standalone=True, records=records, root=self.root)
 
 

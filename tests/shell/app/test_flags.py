@@ -14,7 +14,7 @@ from trikubelet.model.kubelet_configuration import KubeletConfiguration
 
 
 def setting(*argv: str) -> dict[str, object]:
-    """What flags set in the configuration, by field path."""
+    """Return the fields that flags set, by field path."""
     return {".".join(one.place): one.value for one in parse_agent_flags(argv).settings}
 
 

@@ -45,7 +45,7 @@ async def greeted(
     is_terminal: bool = True,
     latency_seconds: float = 0.002,
 ) -> tuple[str, float]:
-    """What was printed, and after how many seconds."""
+    """Return the printed text, and after how many seconds."""
     monkeypatch.setattr(sys, "stderr", terminal := Terminal(is_terminal=is_terminal))
     async with Bench(latency_seconds=latency_seconds).agent(*pods) as node:
         began = trio.current_time()

@@ -27,7 +27,7 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{na
 
 
 def client_of(kubeconfig: dict[str, Any], token: str = "") -> httpx.AsyncClient:
-    """Who has the kubeconfig, or another token."""
+    """A client with the kubeconfig, or another token."""
     cluster, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
     context = ssl.create_default_context(cadata=b64decode(cluster["certificate-authority-data"]).decode())
     headers = {"authorization": f"Bearer {token or user['token']}"}
@@ -50,7 +50,7 @@ async def test_without_the_flag_there_is_nothing_and_the_command_says_so(
 
 
 @pytest.mark.slow
-async def test_who_has_the_kubeconfig_may_read_and_nobody_else(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_only_clients_with_the_kubeconfig_may_read(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
     made = settings(place, f"--kubectl-port={port}")
     (place / "manifests" / "web.yaml").write_text(POD)
@@ -74,7 +74,7 @@ async def test_who_has_the_kubeconfig_may_read_and_nobody_else(place: Path, caps
 
 
 @pytest.mark.slow
-async def test_whoever_writes_is_sent_to_the_file(place: Path) -> None:
+async def test_write_is_answered_with_the_file_to_change(place: Path) -> None:
     made = settings(place, f"--kubectl-port={free_port()}")
     manifest = place / "manifests" / "web.yaml"
     manifest.write_text(POD)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trio.testing import MockClock
 
 
-def test_a_second_agent_is_told_who_has_the_root_directory(tmp_path: Path) -> None:
+def test_second_agent_gets_the_process_that_holds_the_root_directory(tmp_path: Path) -> None:
     with RootLock(tmp_path / "root"), pytest.raises(StartFailed) as refused, RootLock(tmp_path / "root"):
         pass
 

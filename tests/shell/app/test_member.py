@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from trikubelet.core.node_status import NodeReport
 
 
-async def test_files_that_hang_when_a_node_joins_hold_up_nobody_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hanging_files_of_a_joining_node_delay_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked, answer = trio.Event(), threading.Event()
 
     def hanging(*_: object, **__: object) -> None:

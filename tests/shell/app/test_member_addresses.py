@@ -123,7 +123,7 @@ async def test_a_container_that_is_to_know_the_nodes_address_waits_for_one(
         ([], False, [], True),  # nothing to wait for: its controller will say
     ],
 )
-async def test_a_node_whose_cloud_gives_the_addresses_waits_for_none(
+async def test_node_with_addresses_from_its_cloud_waits_for_none(
     autojump_clock: MockClock, bench: Bench, addresses: list[str], awaits: bool, routes: list[str], cloud_tells: bool
 ) -> None:
     bench.network.routes = routes

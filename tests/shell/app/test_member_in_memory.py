@@ -171,7 +171,7 @@ async def test_another_pod_of_the_same_name_gets_a_life_of_its_own(autojump_cloc
     assert {second.metadata.uid} == {one.metadata.uid for one in node.desired}
 
 
-async def test_a_pod_that_somebody_else_calls_failed_ends_at_once_and_stays_failed(
+async def test_pod_failed_by_another_client_ends_at_once_and_stays_failed(
     autojump_clock: MockClock, bench: Bench
 ) -> None:
     async with bench.agent():
@@ -350,7 +350,7 @@ async def test_events_are_reported(autojump_clock: MockClock, bench: Bench) -> N
     assert {"Created", "Started"} <= about
 
 
-async def test_a_readiness_gate_counts_as_soon_as_somebody_opened_it(autojump_clock: MockClock, bench: Bench) -> None:
+async def test_readiness_gate_counts_as_soon_as_it_is_set(autojump_clock: MockClock, bench: Bench) -> None:
     async with bench.agent():
         bench.schedule("web", readiness_gates=(k8s.PodReadinessGate(condition_type="example.com/ok"),))
         await until(lambda: bench.running() == ["main"])
@@ -481,9 +481,7 @@ async def test_every_volume_that_is_broken_has_an_event_of_its_own(autojump_cloc
     } == said
 
 
-async def test_a_pod_nobody_can_read_is_told_its_user_and_only_what_runs_of_itself_is_spared(
-    autojump_clock: MockClock, bench: Bench
-) -> None:
+async def test_undecodable_pod_gets_an_event_and_keeps_its_containers(autojump_clock: MockClock, bench: Bench) -> None:
     async with bench.agent():
         bench.schedule("read")
         bench.schedule("unread")

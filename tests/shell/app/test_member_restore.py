@@ -37,7 +37,7 @@ def label(bench: Bench, **labels: str) -> None:
 
 
 def back_up(bench: Bench, versions: int = 100_000) -> Callable[[], None]:
-    """What restores the server as it is now. So many versions are gone by soon."""
+    """Return a function that restores the server's present state. So many versions are gone by soon."""
     store = bench.server.store
     backup = store.version, copy.deepcopy(store._objects)
     store.version += versions

@@ -76,7 +76,7 @@ async def test_the_pod_that_gets_a_uid_and_the_one_that_gave_it_away_begin_after
     assert ["start web", "end web"] == [first, second]
 
 
-async def test_a_pod_whose_manifest_is_gone_gives_its_uid_to_another_after_its_end(autojump_clock: MockClock) -> None:
+async def test_removed_pod_gives_its_uid_to_another_after_its_end(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.agent(WEB) as node:
         await until(lambda: bench.running() == ["web"])

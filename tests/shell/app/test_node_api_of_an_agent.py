@@ -36,7 +36,7 @@ AT_HOME = {"webhook": {"enabled": False}}
 
 
 def settings(place: Path, *words: str, **configuration: Any) -> Settings:
-    """Of an agent in a directory; ``configuration`` are fields of its file."""
+    """Return the settings of an agent in a directory; ``configuration`` are fields of its file."""
     head = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
     (place / "config.yaml").write_text(yaml.safe_dump(head | configuration))
     (place / "manifests").mkdir(exist_ok=True)
@@ -117,7 +117,7 @@ async def test_while_a_certificate_is_made_the_loop_goes_on(place: Path, monkeyp
 async def test_a_measurement_is_believed_for_the_time_of_the_configuration(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is done with it, tests of the disks show on virtual time."""
+    """Tests of the disks on virtual time show its effect."""
     believed = []
 
     class Kept(compose.Disks):
@@ -132,10 +132,10 @@ async def test_a_measurement_is_believed_for_the_time_of_the_configuration(
     assert [7.0] == believed
 
 
-async def test_only_on_the_port_that_asks_who_somebody_is_a_proof_keeps_a_connection(
+async def test_credentials_keep_a_connection_only_on_the_authenticated_port(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What that means, tests of the connection limit show on virtual time."""
+    """Tests of the connection limit on virtual time show its effect."""
     limits = {}
 
     class Kept(node_api.ConnectionLimit):
@@ -151,7 +151,7 @@ async def test_only_on_the_port_that_asks_who_somebody_is_a_proof_keeps_a_connec
 
 
 @pytest.mark.slow
-async def test_a_node_without_a_cluster_serves_whom_its_operator_named(place: Path) -> None:
+async def test_node_without_a_cluster_serves_the_configured_clients(place: Path) -> None:
     authority = trustme.CA()
     asked = at_home(place, authority, readOnlyPort=free_port())
     made = settings(place, **asked)
@@ -173,7 +173,7 @@ async def test_a_node_without_a_cluster_serves_whom_its_operator_named(place: Pa
 
 
 @pytest.mark.slow
-async def test_a_member_serves_with_the_certificate_it_was_given_and_knows_nobody_while_its_cluster_is_away(
+async def test_member_serves_with_its_certificate_and_rejects_tokens_while_its_cluster_is_away(
     place: Path,
 ) -> None:
     bench = Bench(place)
@@ -244,7 +244,7 @@ def test_in_a_cluster_there_is_one_unless_it_is_not_wanted(place: Path) -> None:
     assert (0, False) == (off.api_port, any("not served" in note for note in off.notes))
 
 
-def test_alone_what_only_an_api_server_can_do_is_refused_to_who_asks_for_it(place: Path) -> None:
+def test_settings_that_need_an_api_server_are_rejected_without_one(place: Path) -> None:
     path = place / "config.yaml"
     assert [
         f"{path}:1: authentication.webhook.enabled: it needs an API server for tokens "
@@ -269,7 +269,7 @@ def test_alone_with_every_question_answered_there_is_one(place: Path) -> None:
     assert (1234, []) == (made.api_port, [note for note in made.notes if "not served" in note])
 
 
-def test_alone_the_read_only_port_needs_nobody_else(place: Path) -> None:
+def test_read_only_port_works_without_an_api_server(place: Path) -> None:
     made = settings(place, readOnlyPort=10255)
 
     assert (0, 10255) == (made.api_port, made.configuration.read_only_port)

@@ -412,7 +412,7 @@ async def test_bodies_of_a_crashing_container_do_not_pile_up(autojump_clock: Moc
     assert [3] == [c.attempt for c in bench.world.all_containers()]
 
 
-async def test_what_nobody_wants_is_left_alone_while_a_manifest_cannot_be_read(autojump_clock: MockClock) -> None:
+async def test_orphans_are_left_alone_while_a_manifest_cannot_be_read(autojump_clock: MockClock) -> None:
     bench = Bench()
     job = pod("job", container("main", ["exit", "0", "1"]), policy="Never")
     web = pod("web")
@@ -522,7 +522,7 @@ async def test_a_pod_of_the_api_server_under_a_static_pods_name_lives_on_while_t
         assert "end other" not in starts_and_ends(bench)
 
 
-async def test_a_static_pod_waits_for_the_api_server_whose_pod_may_run_under_its_name(
+async def test_static_pod_waits_for_the_api_server_that_may_have_a_pod_of_its_name(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()

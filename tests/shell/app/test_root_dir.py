@@ -38,7 +38,7 @@ def test_a_record_that_says_so_already_is_not_written_on_a_disk_that_may_be_full
         bind_to_runtime(tmp_path, "unix:///run/another.sock")
 
 
-def test_a_runtime_whose_path_has_a_percent_sign_finds_its_pods_again(tmp_path: Path) -> None:
+def test_runtime_path_with_a_percent_sign_finds_its_pods_again(tmp_path: Path) -> None:
     bind_to_runtime(tmp_path, "/run/a%20b/c.sock")
     _pod(tmp_path)
     bind_to_runtime(tmp_path, recorded_runtime(tmp_path))

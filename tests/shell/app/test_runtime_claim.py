@@ -126,7 +126,7 @@ def test_agents_that_share_are_no_obstacle_unless_their_pods_would_end(endpoint:
 
 
 @pytest.mark.usefixtures("others")
-def test_agent_is_found_beside_one_whose_record_cannot_be_read(endpoint: str, tmp_path: Path) -> None:
+def test_agent_is_found_next_to_one_with_an_unreadable_record(endpoint: str, tmp_path: Path) -> None:
     (tmp_path / "first" / RUNTIME_RECORD).unlink()
     (tmp_path / "first" / RUNTIME_RECORD).mkdir()
     with pytest.raises(StartFailed, match="process 8, an agent "):

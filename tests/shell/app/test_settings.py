@@ -118,9 +118,7 @@ def test_a_directory_for_sockets_that_cannot_be_made_is_reported_with_the_variab
     assert f"{tmp_path}/file/trikubelet: Not a directory; XDG_RUNTIME_DIR sets it" in str(failed.value)
 
 
-def test_a_directory_for_sockets_that_nobody_may_write_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_directory_for_sockets_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda _path, _mode: False)  # root may write everywhere
 
     with pytest.raises(StartFailed, match=f"{tmp_path}/run: Permission denied; the root directory must be writable"):
@@ -426,7 +424,7 @@ def test_a_node_ip_is_kept_as_it_is_written_everywhere_else() -> None:
         ("10.0.0.1,::", "'10.0.0.1,::' cannot name 0.0.0.0 or :: beside another address"),
     ],
 )
-def test_a_node_ip_by_which_nobody_reaches_the_node_is_refused(tmp_path: Path, node_ip: str, says: str) -> None:
+def test_unreachable_node_ip_is_rejected(tmp_path: Path, node_ip: str, says: str) -> None:
     with pytest.raises(StartFailed) as caught:
         settings(f"--node-ip={node_ip}", f"--kubeconfig={tmp_path}/k")
 
@@ -434,7 +432,7 @@ def test_a_node_ip_by_which_nobody_reaches_the_node_is_refused(tmp_path: Path, n
     assert says in line
 
 
-def test_a_node_that_nobody_else_looks_for_may_have_the_loopback_address() -> None:
+def test_standalone_node_may_have_the_loopback_address() -> None:
     assert ("127.0.0.1",) == settings("--node-ip=127.0.0.1").node_ips
 
 

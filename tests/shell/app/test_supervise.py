@@ -468,7 +468,7 @@ def test_a_second_signal_ends_a_real_process_even_when_its_loop_is_stuck(tmp_pat
 
 
 @pytest.mark.slow
-def test_a_second_signal_ends_a_process_whose_log_nobody_reads(tmp_path: Path) -> None:
+def test_second_signal_ends_a_process_with_an_unread_log(tmp_path: Path) -> None:
     with Process(tmp_path, "wordy") as process:
         process.hears("READY=1")
         process.process.send_signal(signal.SIGTERM)

@@ -170,7 +170,7 @@ async def test_a_request_to_the_api_server_has_a_span_and_tells_of_it() -> None:
     ] == spans.ended
 
 
-async def test_only_who_may_ask_the_node_makes_spans_by_asking(tmp_path: Path) -> None:
+async def test_only_authorized_requests_make_spans(tmp_path: Path) -> None:
     bench = NodeApiBench(tmp_path)
     bench.spans = spans = Noted()
     async with bench.serving(rules("AlwaysAllow")), bench.client() as stranger, bench.client(user="ann") as ann:

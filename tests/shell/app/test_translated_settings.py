@@ -93,7 +93,7 @@ def test_volumes_do_without_mounts_where_the_agent_may_not_mount_and_runs_the_po
 
 
 def test_times_and_amounts_reach_the_parts_that_keep_to_them(tmp_path: Path) -> None:
-    """What the parts do with them is shown where they are tested: docs/support.md says where."""
+    """The tests of the parts show their effect: docs/support.md says where."""
     times = {"syncFrequency": "7s", "fileCheckFrequency": "8s", "httpCheckFrequency": "9s"}
     times |= {"runtimeRequestTimeout": "11s"}
     pulls = {"registryPullQPS": 3, "registryBurst": 4, "serializeImagePulls": False, "maxParallelImagePulls": 6}

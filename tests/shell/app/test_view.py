@@ -208,7 +208,7 @@ async def test_what_has_no_log_is_told_why(autojump_clock: MockClock) -> None:
             await view.log("default", "web", "main", previous=False)
 
 
-async def test_a_log_whose_container_is_gone_is_found_on_the_disk(autojump_clock: MockClock) -> None:
+async def test_log_of_a_removed_container_is_found_on_the_disk(autojump_clock: MockClock) -> None:
     directory = "/logs/default_web_uid-web/main"
     bench = Bench()
     for name in ("2.log", "10.log.20261121-070102", "x"):  # of the last one only what was rotated away
@@ -221,7 +221,7 @@ async def test_a_log_whose_container_is_gone_is_found_on_the_disk(autojump_clock
         assert f"{directory}/2.log" == (await view.log("default", "web", "main", previous=True)).path
 
 
-async def test_a_disk_that_does_not_tell_what_logs_there_are_keeps_nobody_waiting(
+async def test_disk_that_does_not_list_logs_times_out(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def hang(*_: str) -> list[int]:
@@ -364,7 +364,7 @@ async def test_manifests_bring_pods_and_objects_without_values(autojump_clock: M
     assert b"hunter2" not in json({"manifests": notes}).body
 
 
-async def test_a_fault_of_a_file_that_nobody_can_spell_can_be_sent(autojump_clock: MockClock) -> None:
+async def test_fault_of_an_undecodable_file_name_can_be_sent(autojump_clock: MockClock) -> None:
     fault = Fault("/m/\udcff.yaml", None, "", "as in /m/\udcfe.yaml")
     async with Bench().agent() as node:
         view = View(node, VirtualClock(), "n", "/logs", lambda: {fault.source: FileState(faults=(fault,))})

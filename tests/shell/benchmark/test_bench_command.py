@@ -49,7 +49,7 @@ def test_one_cell_by_flags_is_measured_and_written(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("done", [1, 0])
-def test_what_was_measured_until_somebody_stopped_it_is_kept(done, tmp_path, monkeypatch, capsys):
+def test_results_until_an_interrupt_are_kept(done, tmp_path, monkeypatch, capsys):
     async def stopped(cells, peers, rules, progress):
         for one in cells[:done]:
             progress.done(CellResult(cell=one, peers={"ours": showing(2)}))

@@ -25,7 +25,7 @@ def process(proc, pid, user, system, waited):
     (here / "stat").write_text(f"{pid} (a name) with) S 1 2 3 4 5 6 7 8 9 10 {user} {system} 0 0\n")
 
 
-def test_the_kernel_says_who_kept_the_processors(tmp_path):
+def test_kernel_reports_the_processes_that_used_the_processors(tmp_path):
     (tmp_path / "stat").write_text("cpu  100 10 50 600 40 1 2 197 5 5\ncpu0 1 2 3 4\n")
     process(tmp_path, 7, 30, 20, [1000, 200])
 
@@ -33,7 +33,7 @@ def test_the_kernel_says_who_kept_the_processors(tmp_path):
     assert 1200 == waited_ns(7, tmp_path)
 
 
-def test_a_process_whose_name_is_cut_within_a_character_is_counted(tmp_path):
+def test_process_with_a_name_cut_within_a_character_is_counted(tmp_path):
     (tmp_path / "stat").write_text("cpu  100 10 50 600 40 1 2 197 5 5\n")
     process(tmp_path, 7, 30, 20, [])
     said = (tmp_path / "7/stat").read_bytes()

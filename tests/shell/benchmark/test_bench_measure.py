@@ -38,7 +38,7 @@ async def test_each_peer_has_its_rounds_its_counted_one_and_its_memory():
     assert min(known.calibration_ns) > 0
 
 
-async def test_who_cannot_take_part_is_named_with_the_reason():
+async def test_peer_that_cannot_run_is_named_with_the_reason():
     (result, _) = await measured(in_order([cell(pods=1)]), [Peer("upstream", left_out="no Go")])
 
     assert ("no Go", []) == (result.peers["upstream"].left_out, result.peers["upstream"].rounds)

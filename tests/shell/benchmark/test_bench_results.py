@@ -81,7 +81,7 @@ def test_ratios_are_those_of_the_least_times_to_ours():
     assert ("", "upstream", "20.0", "30.0", "10.00", "10.00") == (*upstream[:4], *upstream[8:10])
 
 
-def test_who_was_left_out_or_failed_is_said_in_its_row():
+def test_row_shows_a_left_out_or_failed_peer():
     failed = Showing(rounds=[Round(wall_ns=1, cpu_ns=1, events=0, error="too long")])
     ours, upstream = rows([result(ours=failed, upstream=Showing(left_out="no Go"))])
 

@@ -124,7 +124,7 @@ async def test_what_happened_in_between_is_reported_once(over_socket):
     assert {"ContainerDied"} <= {kind for _, kind, _ in told}
 
 
-async def test_a_pod_whose_inspection_failed_is_reported_with_the_next_relist(over_socket):
+async def test_pod_with_a_failed_inspection_is_reported_with_the_next_relist(over_socket):
     crib, peer = over_socket
     blocked = min(crib.population.pods)
     crib.failing = {blocked}
@@ -247,7 +247,7 @@ async def test_allocations_are_counted_when_asked_for(from_files, tmp_path):
     assert "allocs" not in await from_files.answer(asked)
 
 
-async def test_events_that_nobody_wants_are_forgotten(from_files, tmp_path):
+async def test_unread_events_are_dropped(from_files, tmp_path):
     await from_files.answer(written(tmp_path, Population(PODS, 2, seed=2)))
     assert 3 * PODS == await from_files.answer({"do": "forget"})
     assert [] == await events(from_files)

@@ -155,9 +155,7 @@ def test_a_faulty_files_name_is_one_line_and_moves_no_cursor(tmp_path: Path, the
 
 
 @pytest.mark.parametrize("rest", ["---\nkind: Pot\n", "   broken: ["])
-def test_a_file_with_a_fault_whose_pod_may_run_is_left_alone(
-    tmp_path: Path, there: Path, say: Spoken, rest: str
-) -> None:
+def test_faulty_file_with_a_running_pod_is_left_alone(tmp_path: Path, there: Path, say: Spoken, rest: str) -> None:
     write(there / "w.yaml", manifest("precious") + rest)
     before = files(there)
 
@@ -288,9 +286,7 @@ def test_a_kind_that_does_not_exist_is_no_pod_for_sure(there: Path, say: Spoken)
     assert ["web.yaml"] == list(files(there))
 
 
-def test_a_file_that_defines_more_is_not_deleted_and_a_name_nobody_defines_is_reported(
-    there: Path, say: Spoken
-) -> None:
+def test_file_with_other_pods_is_not_deleted_and_an_undefined_name_is_reported(there: Path, say: Spoken) -> None:
     write(there / "pair.yaml", manifest("web", "db"))
 
     code, _, err = say("delete", "pod/web", "pod/nobody")

@@ -242,7 +242,7 @@ def test_a_link_that_stood_there_is_not_passed_through(tmp_path: Path, capsys: p
     assert 2 == capsys.readouterr().err.count("which is not a directory here, or is a link to one")
 
 
-def test_a_topmost_under_whose_name_is_a_link_is_refused(tmp_path: Path) -> None:
+def test_topmost_member_with_a_link_at_its_name_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "beside").mkdir()
     (tmp_path / "data").symlink_to("beside")
 
@@ -306,7 +306,7 @@ def test_a_file_keeps_its_second_name_when_the_first_is_another(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("theirs", "ours"), [(0o7777, 0o755), (0o6666, 0o644), (0o4001, 0o600), (0o000, 0o600), (0o555, 0o755)]
 )
-def test_a_mode_gives_nobody_more_than_reading_and_running(tmp_path: Path, theirs: int, ours: int) -> None:
+def test_mode_gives_others_at_most_reading_and_executing(tmp_path: Path, theirs: int, ours: int) -> None:
     file = member("a")
     file.mode, file.uid, file.gid = theirs, 12345, 12345
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def agent(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What the agent was started with, each time."""
+    """Return the arguments of each start of the agent."""
     started: list[list[str]] = []
     module = ModuleType("trikubelet.app.agent")
 
@@ -252,7 +252,7 @@ def test_an_interrupted_verb_ends_as_the_shell_expects(monkeypatch: pytest.Monke
     assert 130 == main(["version"])
 
 
-def test_a_reader_who_leaves_is_no_traceback() -> None:
+def test_reader_that_leaves_causes_no_traceback() -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as closed:

@@ -562,7 +562,7 @@ def test_the_default_container_is_chosen_among_containers_of_every_sort(capsys: 
     assert 'Defaulted container "app" out of: app, init (init), debug (ephem)\n' == capsys.readouterr().err
 
 
-async def test_the_configuration_is_shown_with_who_gave_what(
+async def test_configuration_is_shown_with_the_place_of_each_value(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fields = {"maxPods": 9, "logging": {"verbosity": 2, "format": "text"}, "clusterDNS": ["10.0.0.1"]}
@@ -669,7 +669,7 @@ def test_an_agent_that_runs_and_the_flags_of_one_that_would_are_not_asked_about_
     )
 
 
-def test_where_nobody_listens_at_a_socket_that_was_named_the_doctor_looks_at_nothing_else(
+def test_doctor_checks_nothing_else_if_the_named_socket_has_no_listener(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert 1 == main(["doctor", f"--socket={tmp_path}/none"])
@@ -687,7 +687,7 @@ def test_a_root_directory_is_the_agents_before_its_flags_too(
     ]
 
 
-async def test_a_pod_can_say_whose_log_is_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_pod_annotation_chooses_the_default_container(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "0.log"
     log.write_text("2026-11-21T11:58:00Z stdout F one\n")
     two = pod(containers=(k8s.Container(name="side"), k8s.Container(name="app")))
@@ -775,7 +775,7 @@ async def test_describe_shows_where_the_pull_of_an_image_stands(
     assert ["Image Pull", pulls["app"]] == [word.strip() for word in line.split(":", 1)]
 
 
-async def test_a_pod_whose_manifest_cannot_be_read_is_described_by_its_faults(
+async def test_pod_with_an_unreadable_manifest_is_described_by_its_faults(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = await say(FakeView(wrong=[FAULT]), tmp_path, capsys, "describe", "pod/web-n1")
@@ -917,9 +917,7 @@ async def test_describe_shows_an_image_by_any_of_its_names(
     ) == out
 
 
-async def test_describe_shows_a_volume_whose_it_is_and_how_it_was_left(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_describe_shows_pod_and_state_of_a_volume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = {"far": "not ready: no route to host"}
     view = FakeView([whole_pod()], worked=[PodWork("uid-web-n1", "Syncing", volumes=state)])
 

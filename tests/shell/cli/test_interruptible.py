@@ -77,7 +77,7 @@ def test_a_bug_is_a_bug_all_the_same() -> None:
         interruptible.run(work)
 
 
-def test_who_does_not_end_is_ended_by_the_second() -> None:
+def test_second_interrupt_ends_a_command_that_does_not_end() -> None:
     reached = []
 
     async def work() -> None:

@@ -133,7 +133,7 @@ def test_a_version_written_by_hand_that_is_removed_is_named(there: Path, apply: 
     assert (COPIES_MAX, False) == (len(kept(there)), oldest.exists())
 
 
-def test_copies_of_manifests_whose_names_come_once_are_bounded(
+def test_copies_of_manifests_with_unique_names_are_bounded(
     there: Path, say: Spoken, apply: Spoken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trikubelet.cli.manifest_steps.APPLIED_COPIES_MAX", 3)

@@ -124,7 +124,7 @@ def test_without_one_the_pods_of_the_default_root_directory_end(tmp_path: Path, 
         (["--", "--root-dri={}"], "--root-dri: unknown flag"),
     ],
 )
-def test_no_pod_ends_where_it_is_not_clear_whose(
+def test_no_pod_ends_if_its_runtime_is_unclear(
     arguments: list[str], said: str, root: Path, ended: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     bound_to(root, f"unix://{root}/r.sock")
@@ -471,7 +471,7 @@ def test_the_records_go_while_no_agent_can_start_and_write_another(root: Path, m
     assert 0 == main(["reset", f"--root-dir={root}"])
 
 
-def test_who_has_a_file_open_is_known_with_where_it_lies(tmp_path: Path) -> None:
+def test_process_with_an_open_file_is_found_with_its_path(tmp_path: Path) -> None:
     for pid, number, file in (
         (4, 0, "pipe:[1]"),
         (4, 7, "/data/a.lock"),
@@ -497,7 +497,7 @@ def test_processes_are_known_by_the_name_of_their_program(tmp_path: Path) -> Non
     assert [4, 30] == processes_named("kubelet", tmp_path)
 
 
-def test_a_process_whose_name_is_no_utf_8_is_none_that_is_looked_for(tmp_path: Path) -> None:
+def test_process_with_an_undecodable_name_is_ignored(tmp_path: Path) -> None:
     for pid, name in ((4, b"kubelet\n"), (5, b"\xd0\n"), (6, b"kubelet\xff\n")):
         (tmp_path / "proc" / str(pid)).mkdir(parents=True)
         (tmp_path / "proc" / str(pid) / "comm").write_bytes(name)

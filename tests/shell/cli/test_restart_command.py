@@ -73,7 +73,7 @@ def in_state(state: k8s.ContainerState, last: k8s.ContainerState | None = None, 
 
 
 async def waited(view: FakeView, directory: Path, *changes: Callable[[], None], words: tuple[str, ...] = ()) -> float:
-    """How long ``restart --wait`` took while these changes came, ten seconds apart."""
+    """Return how long ``restart --wait`` took while these changes came, ten seconds apart."""
     async with served(view, directory) as agent, trio.open_nursery() as nursery:
 
         async def change() -> None:

@@ -110,7 +110,7 @@ def test_a_pods_words_and_its_exit_code_are_ours_and_nothing_of_it_stays(place: 
 
 
 @pytest.mark.slow
-def test_of_several_containers_each_line_says_whose_it_is(place: Path) -> None:
+def test_lines_of_several_containers_have_their_names(place: Path) -> None:
     done = run(manifest(place, "echo a; printf b", "sleep 1; echo c"))
 
     assert (0, ["[c0] a", "[c0] b", "[c1] c"], "") == (done.returncode, done.stdout.splitlines(), done.stderr)
@@ -118,7 +118,7 @@ def test_of_several_containers_each_line_says_whose_it_is(place: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.nightly  # it has 15 s of a real clock to begin in
-def test_a_pod_whose_time_is_over_is_stopped_with_its_grace(place: Path) -> None:
+def test_timed_out_pod_is_stopped_with_its_grace(place: Path) -> None:
     script = "trap 'echo bye; exit 0' TERM; echo began; while true; do sleep 0.1; done"
     done = run(manifest(place, script, policy="Always"), "--timeout=15s")
 
@@ -167,7 +167,7 @@ async def test_a_runtime_for_one_pod_knows_of_no_other(place: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_pod_ends_when_nobody_reads_on(place: Path) -> None:
+async def test_pod_ends_when_its_reader_leaves(place: Path) -> None:
     script = "trap 'echo bye > $0; exit 0' TERM; while true; do echo more; sleep 0.1; done"
     file = manifest(place, script.replace("$0", f"{place}/ended"))
     own = {"TMPDIR": str(place), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
@@ -278,7 +278,7 @@ async def test_an_obstacle_that_went_away_counts_anew_and_a_pull_under_way_is_no
 
 
 async def interrupted(file: Path, times: int) -> tuple[int, str]:
-    """What comes of a pod that does not heed its end, and of so many signals."""
+    """Return the result for a pod that ignores its stop, after that many signals."""
     own = {"TMPDIR": str(file.parent), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
     process = await trio.lowlevel.open_process(line(file), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=own)
     assert process.stdout is not None
@@ -324,7 +324,7 @@ def test_without_a_runtime_nothing_is_waited_for(place: Path) -> None:
     assert [place / "pod.yaml"] == list(place.iterdir())
 
 
-def test_a_runtime_whose_queue_is_full_is_named_so_and_not_waited_for(place: Path) -> None:
+def test_runtime_with_a_full_queue_is_reported_without_waiting(place: Path) -> None:
     with full_queue(place / "full.sock"):
         done = run(manifest(place, "true"), f"--container-runtime-endpoint=unix://{place}/full.sock")
 

@@ -79,7 +79,7 @@ async def showing(terminal: Terminal, agent: Agent) -> AsyncIterator[None]:
 
 
 async def seen(terminal: Terminal, *keys: int | str) -> list[str]:
-    """What the window shows after these keys."""
+    """Return the content of the window after these keys."""
     terminal.press(*keys)
     await trio.sleep(0.1)
     return terminal.shown

@@ -116,7 +116,7 @@ def test_a_narrow_window_costs_blanks_then_the_middle_of_names_then_columns(expe
     assert expected == list(lines)
 
 
-def test_a_narrow_window_has_a_short_word_for_what_nobody_knows() -> None:
+def test_narrow_window_has_a_short_word_for_unknown() -> None:
     assert ["0", "-", "-", "5m"] == shown(pod("unknown"), width=70).lines[-1].split()[-4:]
 
 

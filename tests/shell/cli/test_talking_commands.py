@@ -322,7 +322,7 @@ NO_TERMINAL = "Unable to use a TTY - input is not a terminal or the right kind o
         ("exec", "tty", "terminal", "output error", False, ""),
     ],
 )
-def test_who_attaches_has_a_terminal_when_the_container_has_one_and_else_keeps_control_c(
+def test_attach_uses_a_terminal_only_if_the_container_has_one(
     words: str,
     has: str,
     here: str,
@@ -509,7 +509,7 @@ async def test_an_address_that_cannot_be_listened_on_is_named(address: str) -> N
         await _listen(address, 8080, 8080, pod("web-n1"))
 
 
-async def test_who_waits_for_a_turn_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_waiting_connection_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     turns = trio.CapacityLimiter(2)
     pairs = [socket.socketpair() for _ in range(4)]
     async with trio.open_nursery() as nursery:

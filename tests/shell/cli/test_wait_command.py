@@ -65,7 +65,7 @@ def test_what_is_no_goal_is_refused_with_what_there_is(capsys: pytest.CaptureFix
         ("names and --all exclude each other", ["pod", "web-n1", "--all"]),
     ],
 )
-def test_somebody_must_be_waited_for(capsys: pytest.CaptureFixture[str], why: str, words: list[str]) -> None:
+def test_wait_needs_a_selection(capsys: pytest.CaptureFixture[str], why: str, words: list[str]) -> None:
     assert 2 == main(["wait", *words, "--for=delete"])
     assert capsys.readouterr().err.startswith(f"error: {why}")
 

@@ -51,7 +51,7 @@ async def test_the_callers_scope_is_the_deadline_at_the_other_end(autojump_clock
         assert 40 == pytest.approx(runtime.deadline - now, abs=0.001)
 
 
-async def test_a_caller_whose_scope_ends_is_cancelled_and_the_handler_with_it(autojump_clock):
+async def test_cancelled_caller_cancels_its_handler(autojump_clock):
     runtime = FakeRuntime()
     async with memory_pair(runtime) as channel:
         with trio.move_on_after(5) as scope:
@@ -157,7 +157,7 @@ async def test_a_runtime_that_is_not_there_is_waited_for_ever_more_patiently_and
         nursery.cancel_scope.cancel()
 
 
-async def test_a_runtime_whose_queue_is_full_is_named_so_and_tried_again(tmp_path, autojump_clock, caplog):
+async def test_runtime_with_a_full_queue_is_reported_and_retried(tmp_path, autojump_clock, caplog):
     with full_queue(tmp_path / "s"):
         async with open_channel(str(tmp_path / "s")) as channel:
             await trio.sleep(30)
@@ -253,7 +253,7 @@ async def test_a_runtime_that_goes_away_after_every_connect_is_logged_once_until
     assert 1 <= len(lost) <= 2
 
 
-async def test_a_quiet_channel_leaves_the_telling_to_who_asks(autojump_clock, caplog):
+async def test_quiet_channel_leaves_reports_to_its_callers(autojump_clock, caplog):
     caplog.set_level(logging.INFO)
     network = MemoryNetwork()
     network.up = False
@@ -359,7 +359,7 @@ async def test_a_slow_reader_holds_up_its_own_stream_only(autojump_clock):
         assert runtime.sent >= 100
 
 
-async def test_a_long_question_reset_while_nobody_reads_it_is_given_up_and_told(autojump_clock):
+async def test_long_request_reset_while_unread_fails_with_the_reason(autojump_clock):
     ours, theirs = lockstep_stream_pair()
 
     async def connect():

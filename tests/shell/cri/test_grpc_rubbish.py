@@ -47,7 +47,7 @@ class Recorder(trio.abc.Stream):
 
 
 async def conversation() -> tuple[bytes, bytes]:
-    """What a client and a server say to each other over a call that works and one that does not."""
+    """Return the bytes of client and server in a call that succeeds and one that fails."""
     network = MemoryNetwork()
     recorders = []
 

@@ -84,7 +84,7 @@ async def test_an_error_of_ours_raised_by_a_handler_reaches_the_caller_as_itself
             await channel.unary_raw(VERSION, ANY)
 
 
-async def test_the_limit_on_calls_makes_clients_wait_and_refuses_those_who_do_not(autojump_clock):
+async def test_limit_of_calls_makes_clients_wait_and_rejects_others(autojump_clock):
     runtime = FakeRuntime()
     network = MemoryNetwork()
     async with trio.open_nursery() as servers:
@@ -272,7 +272,7 @@ async def test_a_socket_left_behind_is_replaced_and_taken_away_at_the_end(tmp_pa
     assert not path.exists()
 
 
-async def test_a_socket_somebody_serves_is_left_alone(tmp_path, nursery):
+async def test_served_socket_is_left_alone(tmp_path, nursery):
     path = str(tmp_path / "r.sock")
     await nursery.start(serve, [FakeRuntime()], path)
     with pytest.raises(OSError, match="another process listens"):

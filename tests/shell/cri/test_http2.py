@@ -21,7 +21,7 @@ WINDOW = 20
 
 
 def carry(source: H2Connection, *others: H2Connection) -> list[object]:
-    """What one end has to send, to several others; the events of the last."""
+    """Pass the bytes of one end to several others; the events of the last."""
     data, events = source.data_to_send(), []
     for other in others:
         events = other.receive_data(data)
@@ -43,14 +43,14 @@ def ends() -> tuple[Http2, Http2, Http2]:
 
 
 def count(h2: Http2, stream_id: int) -> tuple[object, ...]:
-    """What h2 knows of a stream and its connection."""
+    """Return h2's state of a stream and its connection."""
     stream = h2.streams[stream_id]
     windows = h2.outbound_flow_control_window, stream.outbound_flow_control_window
     return h2.state_machine.state, stream.state_machine.state, stream.open, stream.closed, *windows
 
 
 def states(h2: Http2, stream_id: int) -> tuple[object, ...]:
-    """How far h2 takes a stream and its connection to be."""
+    """Return h2's progress of a stream and its connection."""
     stream = h2.streams[stream_id]
     return h2.state_machine.state, stream.state_machine.state, stream.open, h2.highest_inbound_stream_id
 

@@ -70,7 +70,7 @@ async def test_every_answer_stands_in_the_place_of_its_question_whenever_it_came
         assert [] == await answers(channel)
 
 
-async def test_the_first_error_is_reported_at_once_and_the_runtime_that_nobody_waits_any_more(
+async def test_first_error_is_raised_at_once_and_cancels_the_others(
     autojump_clock: Any,
 ) -> None:
     oracle = Oracle()
@@ -138,7 +138,7 @@ async def test_single_calls_do_not_overtake_one_another(autojump_clock: Any) -> 
         assert 64 / 16 >= trio.current_time() - asked
 
 
-async def test_who_is_given_up_while_it_waits_in_the_line_keeps_nobody_behind_it(autojump_clock: Any) -> None:
+async def test_cancelled_call_in_the_queue_delays_no_other(autojump_clock: Any) -> None:
     async with asking(Oracle(), calls_max=1) as channel, trio.open_nursery() as nursery:
         nursery.start_soon(answers, channel, "5 first")
         await wait_all_tasks_blocked()
@@ -149,7 +149,7 @@ async def test_who_is_given_up_while_it_waits_in_the_line_keeps_nobody_behind_it
         assert 5 == trio.current_time()
 
 
-async def test_an_error_is_seen_by_who_has_no_room_for_the_next_question(autojump_clock: Any) -> None:
+async def test_error_is_seen_while_the_next_request_has_no_room(autojump_clock: Any) -> None:
     async with asking(Oracle(), calls_max=2) as channel:
         with pytest.raises(ResourceExhausted):
             await answers(channel, "120 a", "1 full", "0 b")

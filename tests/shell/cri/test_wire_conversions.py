@@ -463,7 +463,7 @@ def test_an_older_runtime_tells_an_image_by_its_name_and_reference_alone():
         (-1, ContainerState.UNKNOWN),
     ],
 )
-def test_container_states_and_those_nobody_knows_yet(number, state):
+def test_container_states_and_unknown_ones(number, state):
     reply = pb.ContainerStatusResponse(status=pb.ContainerStatus(state=number))
     assert state is from_wire.container_status(reply).state
 
@@ -486,7 +486,7 @@ TASK = "failed to create containerd task: "
         (ContainerState.RUNNING, f"{TASK}context canceled", {"state": pb.CONTAINER_RUNNING}),
     ],
 )
-def test_a_container_whose_start_was_given_up_never_started(expected, message, over):
+def test_container_with_a_rolled_back_start_never_started(expected, message, over):
     told = {"state": pb.CONTAINER_EXITED, "reason": "StartError", "exit_code": 128, "message": message} | over
     reply = pb.ContainerStatusResponse(status=pb.ContainerStatus(**told))
 
@@ -512,7 +512,7 @@ def test_of_a_start_that_was_given_up_it_is_told_whether_its_program_may_run(exp
 @pytest.mark.parametrize(
     ("number", "state"), [(0, SandboxState.READY), (1, SandboxState.NOTREADY), (2, SandboxState(1))]
 )
-def test_sandbox_states_and_those_nobody_knows_yet(number, state):
+def test_sandbox_states_and_unknown_ones(number, state):
     reply = pb.PodSandboxStatusResponse(status=pb.PodSandboxStatus(state=number))
     assert state is from_wire.sandbox_status(reply).state
 
@@ -529,7 +529,7 @@ def test_the_runtime_is_known_by_its_version_and_its_conditions():
 
 
 @pytest.mark.parametrize("uid", [None, 0, 1000])
-def test_an_image_is_read_whole_and_root_is_not_nobody(uid):
+def test_image_is_read_whole_with_root_as_its_user(uid):
     image = pb.Image(
         id="i",
         repo_tags=["t"],
@@ -543,7 +543,7 @@ def test_an_image_is_read_whole_and_root_is_not_nobody(uid):
     assert ImageInfo("i", ("t",), ("d",), 3 * 2**30, uid, "web", True) == from_wire.image_info(image)
 
 
-def test_an_event_says_whom_to_request_relist():
+def test_event_names_the_pod_to_relist():
     event = pb.ContainerEventResponse(
         container_id="c",
         container_event_type=pb.CONTAINER_DELETED_EVENT,

@@ -67,7 +67,7 @@ class Embedded:
         return Path(f"/proc/{self.pid}/mountinfo").read_text()
 
     def output(self, name: str = "main") -> list[str]:
-        """What a container has written, line by line."""
+        """Return the output of a container, line by line."""
         path = self.logs / f"{name}.log"
         return [line.split(" ", 3)[3] for line in path.read_text().splitlines()] if path.exists() else []
 

@@ -32,12 +32,12 @@ async def embedded(request: pytest.FixtureRequest) -> AsyncIterator[Embedded]:
 
 
 def exists(path: str) -> bool:
-    """Whether the machine has it."""
+    """True if the machine has it."""
     return Path(path).exists()
 
 
 def names_in(directory: Path) -> list[str]:
-    """What is in a directory of the machine."""
+    """Return the entries of a directory of the machine."""
     return sorted(path.name for path in directory.iterdir())
 
 

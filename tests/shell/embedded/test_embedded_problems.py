@@ -93,7 +93,7 @@ async def test_a_command_that_takes_too_long_is_killed_with_its_children(embedde
     assert b"sleep 7272" not in listing.stdout
 
 
-async def test_a_command_whose_caller_goes_away_is_killed(embedded: Embedded, tmp_path: Path) -> None:
+async def test_command_is_killed_when_its_caller_leaves(embedded: Embedded, tmp_path: Path) -> None:
     container_id = await embedded.start("while :; do sleep 1; done")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(

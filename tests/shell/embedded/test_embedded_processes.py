@@ -69,7 +69,7 @@ async def test_what_forked_away_ends_when_the_command_ends_by_itself(embedded: E
     await gone(f"MARKER={tmp_path}")
 
 
-async def test_what_whoever_started_the_agent_had_it_ignore_a_container_does_not(
+async def test_containers_do_not_inherit_ignored_signals(
     tmp_path: Path,
 ) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; a shell does it with SIGINT

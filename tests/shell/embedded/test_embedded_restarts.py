@@ -52,7 +52,7 @@ def records(place: Path) -> list[Path]:
 
 
 async def pod_of(embedded: Embedded) -> PodRecord | None:
-    """What an agent's first relist finds of the one pod."""
+    """Return the one pod in an agent's first relist."""
     relist = Relist()
     sandboxes = await embedded.runtime.list_sandboxes("uid-1")
     relist.observe_pod("uid-1", sandboxes, await embedded.runtime.list_containers("uid-1"))
@@ -320,7 +320,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-async def test_a_container_whose_start_cannot_be_recorded_does_not_run_and_can_be_started_later(
+async def test_container_without_a_recorded_start_does_not_run_and_can_be_started_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as embedded:

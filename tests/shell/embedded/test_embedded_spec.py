@@ -123,7 +123,7 @@ def test_a_user_the_machine_does_not_know_runs_in_group_0() -> None:
 
 
 @pytest.mark.parametrize("machine", [ROOT, USER, BARE])
-def test_who_one_is_already_is_not_changed(machine: Machine) -> None:
+def test_own_user_is_not_changed(machine: Machine) -> None:
     found = described(machine)
 
     assert (None, None, None) == (found["uid"], found["gid"], found["groups"])

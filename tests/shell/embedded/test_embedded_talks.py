@@ -35,7 +35,7 @@ async def embedded(request: pytest.FixtureRequest) -> AsyncIterator[Embedded]:
         yield found
 
 
-async def test_who_attaches_talks_to_the_container_and_others_may_after_him(embedded: Embedded) -> None:
+async def test_attached_clients_use_the_containers_streams_in_turn(embedded: Embedded) -> None:
     container_id = await embedded.start("while read a; do echo heard $a; done; echo deaf; sleep 1000", stdin=True)
     for word in (b"one", b"two"):
         async with talking(await embedded.runtime.attach_url(container_id, SPEAKS), SPEAKS) as socket:
@@ -46,7 +46,7 @@ async def test_who_attaches_talks_to_the_container_and_others_may_after_him(embe
     assert ["heard one", "heard two"] == embedded.output()
 
 
-async def test_a_container_whose_stdin_is_for_one_hears_his_end(embedded: Embedded) -> None:
+async def test_container_with_stdin_once_gets_the_clients_end(embedded: Embedded) -> None:
     container_id = await embedded.start("cat; echo over; sleep 0.2", stdin=True, stdin_once=True)
 
     out, _, status = await told(await embedded.runtime.attach_url(container_id, SPEAKS), SPEAKS, b"all of it\n")
@@ -155,7 +155,7 @@ async def test_what_an_ended_process_wrote_is_kept_though_there_was_no_time_to_r
     assert "stdout P bye" in (tmp_path / "log").read_text()
 
 
-def test_who_does_not_keep_up_hears_no_more_and_holds_up_nobody() -> None:
+def test_slow_attached_client_is_dropped_and_delays_no_other() -> None:
     listener = Listener()
     for number in range(PIECES_WAITING_MAX + 5):
         assert (number > PIECES_WAITING_MAX) == listener.is_late

@@ -186,7 +186,7 @@ async def test_that_it_died_is_told_however_long_it_takes_to_be_gone(
         await link.run()
 
 
-async def test_a_keeper_whose_agent_left_before_it_answered_ends_without_a_word(
+async def test_keeper_ends_silently_if_its_agent_left_before_the_answer(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     link = start_keeper(tmp_path)

@@ -144,7 +144,7 @@ async def test_an_agents_container_runs_with_a_log_and_ends_when_its_command_say
     assert " stdout F This container runs nowhere" in (tmp_path / "c/0.log").read_text()
 
 
-async def test_a_container_whose_log_cannot_be_written_cannot_start(autojump_clock: MockClock, tmp_path: Path) -> None:
+async def test_container_with_an_unwritable_log_cannot_start(autojump_clock: MockClock, tmp_path: Path) -> None:
     (tmp_path / "c").write_text("not a directory")
     async with fake() as runtime:
         cri = runtime.runtime

@@ -80,7 +80,7 @@ async def test_a_server_without_the_protocol_is_told_apart() -> None:
             await check(port)
 
 
-async def test_nobody_there_is_a_failure() -> None:
+async def test_unreachable_service_is_a_failure() -> None:
     refused = r"^error: failed to connect service .* connection refused$"
     with port_of_nobody() as port, pytest.raises(Unreachable, match=refused):
         await check(port)

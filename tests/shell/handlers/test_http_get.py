@@ -40,7 +40,7 @@ def fields(request: bytes) -> Mapping[str, str]:
     return dict(line.split(": ", 1) for line in head.split("\r\n")[1:])
 
 
-async def test_the_request_says_who_asks_and_that_the_connection_ends() -> None:
+async def test_request_has_the_user_agent_and_closes_the_connection() -> None:
     async with serving(answer(200, b"ok\n")) as script:
         assert HttpAnswer(200, b"ok\n") == await handlers.http_get(target(script.port, "/healthz?full=1"))
 
@@ -74,7 +74,7 @@ async def test_a_header_outside_of_ascii_goes_out_in_utf_8() -> None:
     assert "grüß dich" == fields(script.requests[0])["X-Greeting"]
 
 
-async def test_what_was_asked_is_kept_by_nobody_but_who_asks_again() -> None:
+async def test_request_is_kept_only_by_a_repeating_caller() -> None:
     value = "x" * 100_000
     held = sys.getrefcount(value)
     async with serving(answer(), answer(), answer()) as script:
@@ -91,7 +91,7 @@ async def test_what_was_asked_is_kept_by_nobody_but_who_asks_again() -> None:
     assert 1 == len({*script.requests})
 
 
-async def test_who_asks_again_and_again_has_what_is_sent_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_repeated_request_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[HttpTarget] = []
     request = http_get._request
     monkeypatch.setattr(http_get, "_request", lambda one: written.append(one) or request(one))  # type: ignore[func-returns-value]
@@ -197,14 +197,14 @@ async def test_redirects_without_end_are_given_up() -> None:
     assert 11 == len(script.requests)
 
 
-async def test_nobody_there_is_reported_in_words_an_operator_knows() -> None:
+async def test_refused_connection_is_reported_in_known_words() -> None:
     with port_of_nobody() as port, pytest.raises(Unreachable) as told:
         await handlers.http_get(target(port, "/x"))
 
     assert f'Get "http://127.0.0.1:{port}/x": dial tcp 127.0.0.1:{port}: connect: connection refused' == str(told.value)
 
 
-async def test_a_name_where_nobody_listens_is_reported_in_the_systems_words() -> None:
+async def test_host_name_without_a_listener_is_reported_in_the_systems_words() -> None:
     with port_of_nobody() as port, pytest.raises(Unreachable) as told:
         await handlers.http_get(target(port, host="localhost"))
 
@@ -227,7 +227,7 @@ async def test_what_is_no_answer_is_a_failure(said: bytes, why: str) -> None:
             await handlers.http_get(target(script.port))
 
 
-async def test_https_is_spoken_with_a_certificate_nobody_trusts(own_tls: ssl.SSLContext) -> None:
+async def test_https_works_with_an_untrusted_certificate(own_tls: ssl.SSLContext) -> None:
     async with serving(answer(200, b"secret"), tls=own_tls) as script:
         found = await handlers.http_get(target(script.port, scheme="HTTPS"))
 
@@ -296,7 +296,7 @@ async def test_what_can_be_no_name_is_a_failure() -> None:
         ("EOF occurred in violation of protocol", ssl.SSLEOFError(8, "EOF occurred in violation of protocol")),
     ],
 )
-def test_an_error_is_reported_in_the_words_of_who_knows_it(said: str, error: OSError) -> None:
+def test_error_keeps_the_text_of_its_source(said: str, error: OSError) -> None:
     assert said == message_of(error)
 
 

@@ -211,7 +211,7 @@ def test_a_directory_that_is_made_and_swapped_for_a_link_is_not_entered(
     assert before == (tmp_path / "secret").stat().st_mode
 
 
-def test_a_link_that_somebody_makes_first_is_followed_as_any_other(
+def test_link_made_concurrently_is_followed_like_any_other(
     volume: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mkdir = os.mkdir

@@ -117,7 +117,7 @@ async def test_while_a_pod_is_resized_its_cgroup_has_the_limits_of_both(
         assert [str(GIB), str(GIB), str(2 * GIB), str(1 << 20)] == found
 
 
-async def test_a_limit_that_is_lowered_slowly_holds_up_nobody_else(
+async def test_slowly_lowered_limit_delays_no_other_pod(
     v2: Hierarchies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cgroups = made(v2)

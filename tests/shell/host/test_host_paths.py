@@ -105,7 +105,7 @@ def test_nothing_is_made_at_the_far_end_of_a_link(type_: str, tmp_path: Path) ->
     assert not (tmp_path / "absent").exists()
 
 
-def test_a_type_nobody_knows_is_refused() -> None:
+def test_unknown_type_is_rejected() -> None:
     with pytest.raises(ValueError, match="hostPath type check failed: 'Folder' is an invalid volume type"):
         host_path.prepare("/", "Folder")
 

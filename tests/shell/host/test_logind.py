@@ -174,7 +174,7 @@ async def test_only_logind_announces_a_shutdown(tmp_path: Path) -> None:
             assert False is await session.next()
 
 
-async def test_a_logind_that_the_first_question_starts_is_the_one_whose_word_counts(tmp_path: Path) -> None:
+async def test_logind_started_by_the_first_call_is_trusted(tmp_path: Path) -> None:
     async with session_on(tmp_path, has_logind=False) as (session, bus):
         await bus.announce(":1.66", False)
         await bus.announce(":1.7", True)

@@ -44,7 +44,7 @@ class Umount:
         self._begun.read_text()
 
     def answer(self) -> None:
-        """What was waited for is there: the one that waits ends."""
+        """End the waiting process."""
         os.close(os.open(self._gate, os.O_WRONLY))
 
 
@@ -67,7 +67,7 @@ def umount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Umount:
 
 @pytest.fixture
 def undying(umount: Umount, monkeypatch: pytest.MonkeyPatch) -> Iterator[Umount]:
-    """The same, asleep where no signal reaches it."""
+    """Run the same, in uninterruptible sleep."""
     monkeypatch.setattr(mount_programs, "DIE_SECONDS_MAX", 0.0)
     monkeypatch.setattr(os, "killpg", lambda *_: None)
     yield umount

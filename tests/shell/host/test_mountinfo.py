@@ -98,7 +98,7 @@ def test_a_memory_volume_stays_in_memory_where_the_kernel_can_have_that(
 @pytest.mark.parametrize(
     ("expected", "capabilities"), [(True, "000001ffffffffff"), (True, "0000000000200000"), (False, "00000000a80425fb")]
 )
-def test_who_may_mount_is_known_by_his_capabilities(expected: bool, capabilities: str, tmp_path: Path) -> None:
+def test_permission_to_mount_is_read_from_capabilities(expected: bool, capabilities: str, tmp_path: Path) -> None:
     status = tmp_path / "status"
     status.write_text(f"Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t{capabilities}\nCapBnd:\t0000000000000000\n")
 

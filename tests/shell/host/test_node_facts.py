@@ -81,7 +81,7 @@ def test_a_machine_without_proc_cannot_be_a_node_and_says_so(tmp_path: Path) -> 
         read_node(tmp_path)
 
 
-def test_a_processor_list_nobody_understands_falls_back_to_what_the_process_sees(machine: Path) -> None:
+def test_invalid_processor_list_falls_back_to_the_process_affinity(machine: Path) -> None:
     _write(machine, "sys/devices/system/cpu/online", "all of them")
 
     assert read_node(machine).cpus >= 1

@@ -80,7 +80,7 @@ async def test_a_hosts_file_is_reopened_however_much_a_container_made_of_it(file
 
 
 @pytest.mark.parametrize("note", Note)
-async def test_a_pipe_in_place_of_a_note_holds_nobody_up_and_goes_when_it_is_noted_anew(
+async def test_pipe_in_place_of_a_note_blocks_nothing_and_is_replaced(
     note: Note, files: DiskPodFiles, tmp_path: Path
 ) -> None:
     """Notes are read and written by the event loop."""
@@ -190,7 +190,7 @@ async def test_a_log_that_is_refused_is_said_once(
     assert f"Not removing the log {treasure}/gold" in warnings[0]
 
 
-async def test_directories_that_somebody_took_away_are_empty(files: DiskPodFiles, tmp_path: Path) -> None:
+async def test_removed_directories_are_empty(files: DiskPodFiles, tmp_path: Path) -> None:
     for directory in ("root/pods", "logs", "links"):
         (tmp_path / directory).rmdir()
 
@@ -306,7 +306,7 @@ async def test_a_removal_that_hangs_holds_up_its_own_directory_alone_and_nothing
     await make()
 
 
-async def test_a_link_that_leads_to_a_disk_that_hangs_holds_up_nobody(
+async def test_link_to_a_hanging_disk_delays_no_other(
     files: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, let_go, exists = trio.Event(), threading.Event(), os.path.exists
@@ -392,7 +392,7 @@ async def test_of_a_file_that_grows_while_its_end_is_read_no_more_is_read_than_w
     assert b"ended" == log_ends.end_with_part("/0.log", 5)
 
 
-async def test_a_log_whose_reading_hangs_is_not_read_twice_and_others_are(
+async def test_hanging_log_read_is_not_repeated_and_others_are_read(
     files: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, let_go, end_of = trio.Event(), threading.Event(), log_ends.end_of
@@ -425,7 +425,7 @@ async def test_a_log_whose_reading_hangs_is_not_read_twice_and_others_are(
 
 
 @pytest.mark.parametrize("wanted", ["hosts", "others"])
-async def test_a_hosts_file_on_which_a_container_has_a_lease_holds_nobody_up(files: DiskPodFiles, wanted: str) -> None:
+async def test_leased_hosts_file_blocks_nothing(files: DiskPodFiles, wanted: str) -> None:
     await files.make_pod("u")
     path = await files.write_hosts("u", "hosts")
 
@@ -450,7 +450,7 @@ async def test_nor_does_a_lease_that_is_taken_once_the_hosts_file_was_compared(
 
 
 @pytest.mark.parametrize("look", ["pods_on_disk", "log_directories"])
-async def test_a_look_that_hangs_holds_up_nobody_and_is_the_only_one(
+async def test_hanging_listing_blocks_nothing_and_is_not_repeated(
     look: str, files: DiskPodFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, let_go = trio.Event(), threading.Event()

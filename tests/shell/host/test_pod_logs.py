@@ -190,7 +190,7 @@ def test_names_that_stay_are_not_looked_at_again_and_again_for_one_that_always_c
     assert len(asked) <= (directory_scan.FULL_SCANS_MAX + 1) * 20
 
 
-def test_what_somebody_else_removes_meanwhile_is_gone_and_no_error(tmp_path: Path) -> None:
+def test_concurrently_removed_file_is_no_error(tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / str(number)).touch()
 
@@ -251,7 +251,7 @@ async def test_a_directory_called_as_a_log_stays(files: DiskPodFiles, tmp_path: 
 
 
 @pytest.mark.parametrize("look", ["pods_on_disk", "log_directories"])
-async def test_who_looks_while_another_does_has_an_answer_too(
+async def test_concurrent_listings_are_both_answered(
     look: str, files: DiskPodFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, let_go, scandir = trio.Event(), threading.Event(), os.scandir

@@ -45,7 +45,7 @@ def test_no_link_leads_out(volume: Path, target: str, path: str) -> None:
         read_file(str(volume), path, 1000)
 
 
-def test_a_pipe_holds_nobody_up_and_only_plain_files_are_read(volume: Path) -> None:
+def test_pipe_does_not_block_and_only_regular_files_are_read(volume: Path) -> None:
     os.mkfifo(volume / "pipe")
     for path in ("pipe", "deep", ""):
         with pytest.raises(OSError, match="not a plain file"):

@@ -157,7 +157,7 @@ def test_what_is_mounted_stays_whole(where: str, tree: Path, tmp_path: Path, mon
     assert (kept[0] / "file").exists()
 
 
-def test_what_somebody_else_removed_meanwhile_was_to_go_anyway(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrently_removed_entry_counts_as_removed(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = removal._names
     monkeypatch.setattr(
         removal, "_names", lambda at: (name for there in names(at) for name in (there, f"{there}-gone"))
@@ -173,7 +173,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         remove_tree(str(tmp_path / "tree"))
 
 
-def test_a_tree_in_which_somebody_goes_on_writing_is_given_up_and_goes_when_he_has_ended(
+def test_tree_with_an_active_writer_is_removed_once_the_writer_ends(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unlink, count = os.unlink, iter(range(100_000))
@@ -281,7 +281,7 @@ def test_a_subvolume_that_is_mounted_stays_as_it_is(
 def test_scans_of_subvolumes_are_scans_of_the_tree(
     tree: Path, tops: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who makes many has them removed in several removals, each of which is bounded."""
+    """Many of them are removed in several bounded removals."""
     removals = 0
     with monkeypatch.context() as patch:
         Subvolumes(patch, *tops, read_only=False)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Of a machine with a user kubelet, where programs are looked for in a directory of the test's."""
+    """Return the ids of a machine with a user kubelet, with programs in a directory of the test."""
     monkeypatch.setattr(pwd, "getpwnam", {"kubelet": "somebody"}.__getitem__)
     return {**os.environ, "PATH": str(tmp_path)}
 
@@ -45,7 +45,7 @@ async def test_users_and_groups_are_reported_each_as_they_are(environment: dict[
     assert ("0: kubelet\n", "0: -g kubelet\n") == await read_subordinate_ids(environment)
 
 
-async def test_without_the_user_nobody_is_asked(
+async def test_no_program_runs_without_the_user(
     environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, "exit 1")
@@ -106,7 +106,7 @@ def test_a_file_of_subordinate_ids_that_cannot_be_read_is_an_error(tmp_path: Pat
 
 
 def facts(place: Path, told: SubordinateIds, **fields: object) -> NodeFacts:
-    """Of a node with such a configuration, where this is set aside."""
+    """Return the facts of a node with such a configuration and reservation."""
     about = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "resolvConf": ""}
     path = place / "config.yaml"
     path.write_text(json.dumps(about | fields))

@@ -26,7 +26,7 @@ def closed(*slots: ConnectionSlot) -> list[bool]:
 
 
 @pytest.mark.parametrize("needs_proof", [True, False])
-async def test_of_those_who_wait_the_unauthenticated_go_and_others_find_no_room(
+async def test_unauthenticated_connections_are_closed_and_others_wait(
     autojump_clock: MockClock, needs_proof: bool
 ) -> None:
     limit = ConnectionLimit("a server", 3, needs_proof=needs_proof)
@@ -46,7 +46,7 @@ async def test_of_those_who_wait_the_unauthenticated_go_and_others_find_no_room(
     assert 0 == len(limit)
 
 
-async def test_who_asks_may_have_made_up_his_token_and_goes_in_the_order_in_which_he_came(
+async def test_clients_with_unreviewed_tokens_are_closed_oldest_first(
     autojump_clock: MockClock,
 ) -> None:
     limit = ConnectionLimit("a server", 3, needs_proof=True)
@@ -63,7 +63,7 @@ async def test_who_asks_may_have_made_up_his_token_and_goes_in_the_order_in_whic
         assert (3, 3, 0) == (len(limit), limit.made_room, limit.turned_away)
 
 
-async def test_who_is_admitted_for_one_answer_stays_until_it_has_ended(autojump_clock: MockClock) -> None:
+async def test_client_admitted_for_one_answer_stays_until_its_end(autojump_clock: MockClock) -> None:
     limit = ConnectionLimit("a server", 1, needs_proof=True)
     with ExitStack() as stack:
         anonymous = joins(limit, stack)
@@ -77,7 +77,7 @@ async def test_who_is_admitted_for_one_answer_stays_until_it_has_ended(autojump_
         assert [True] == closed(anonymous)
 
 
-async def test_where_no_proof_is_wanted_who_is_being_answered_stays_and_who_got_something_too(
+async def test_answered_clients_stay_where_no_credentials_are_required(
     autojump_clock: MockClock,
 ) -> None:
     limit = ConnectionLimit("a server", 2)
@@ -95,7 +95,7 @@ async def test_where_no_proof_is_wanted_who_is_being_answered_stays_and_who_got_
         assert [False, True] == closed(served, refused)
 
 
-async def test_who_comes_again_and_again_closes_his_own(autojump_clock: MockClock) -> None:
+async def test_reconnecting_client_closes_its_own_connections(autojump_clock: MockClock) -> None:
     limit = ConnectionLimit("a server", 3, needs_proof=True)
     with ExitStack() as stack:
         early, *_ = joins(limit, stack, "a"), joins(limit, stack, "b"), joins(limit, stack, "b")
@@ -106,7 +106,7 @@ async def test_who_comes_again_and_again_closes_his_own(autojump_clock: MockCloc
         assert 10 == limit.made_room
 
 
-async def test_who_has_left_makes_room_by_that_and_is_not_chosen(autojump_clock: MockClock) -> None:
+async def test_closed_connection_makes_room_by_itself(autojump_clock: MockClock) -> None:
     limit = ConnectionLimit("a server", 1)
     with limit.slot():
         pass
@@ -117,7 +117,7 @@ async def test_who_has_left_makes_room_by_that_and_is_not_chosen(autojump_clock:
         assert ([True], 1) == (closed(first), limit.made_room)
 
 
-async def test_who_was_closed_amid_its_answer_is_not_chosen_again(autojump_clock: MockClock) -> None:
+async def test_connection_closed_during_its_answer_is_not_chosen_again(autojump_clock: MockClock) -> None:
     limit = ConnectionLimit("a server", 1, needs_proof=True)
     with ExitStack() as stack:
         leaves = joins(limit, stack)

@@ -487,7 +487,7 @@ async def test_a_client_that_does_not_read_is_dropped_after_the_send_time(autoju
             await near.send_all(b"x")
 
 
-async def test_who_reads_a_stream_may_pause_for_hours_and_is_cut_at_last(
+async def test_stream_reader_may_pause_for_hours_until_the_limit(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def body() -> AsyncIterator[bytes]:
@@ -513,7 +513,7 @@ async def test_who_reads_a_stream_may_pause_for_hours_and_is_cut_at_last(
         assert ["GET /: cut: the client does not read it"] == caplog.messages
 
 
-async def test_who_gives_a_crowd_sees_in_it_who_is_there(tmp_path: Path) -> None:
+async def test_connection_limit_shows_the_connections(tmp_path: Path) -> None:
     listener, connection_limit = trio.SocketListener(await listening(tmp_path / "s")), ConnectionLimit("this one", 3)
     async with trio.open_nursery() as nursery:
         await nursery.start(partial(serve_http, echo, [listener], connection_limit=connection_limit))
@@ -620,9 +620,7 @@ async def test_a_body_before_another_protocol_is_no_part_of_it(autojump_clock: M
         (b"", b"G"),
     ],
 )
-async def test_who_says_a_little_now_and_then_gains_no_time(
-    autojump_clock: MockClock, begin: bytes, drop: bytes
-) -> None:
+async def test_slow_sender_gains_no_time(autojump_clock: MockClock, begin: bytes, drop: bytes) -> None:
     handler = Heard()
     async with connected(handler.handle, HttpLimits(idle_seconds_max=90)) as client:
         await client.send_all(begin)
@@ -636,9 +634,7 @@ async def test_who_says_a_little_now_and_then_gains_no_time(
 
 
 @pytest.mark.parametrize(("status", "seconds"), [(200, 90), (301, 90), (401, 10), (500, 10)])
-async def test_who_was_told_nothing_but_refusals_may_be_silent_for_a_short_time_only(
-    autojump_clock: MockClock, status: int, seconds: float
-) -> None:
+async def test_refused_client_has_a_short_idle_time(autojump_clock: MockClock, status: int, seconds: float) -> None:
     async def handler(_: Request) -> Response:
         return text("said", status)
 
@@ -712,7 +708,7 @@ async def said_to(client: trio.abc.Stream, words: bytes) -> list[bytes]:
     return []
 
 
-async def test_many_who_send_much_of_a_head_and_stop_hold_no_more_than_there_is_for_all(
+async def test_incomplete_heads_share_a_memory_limit(
     autojump_clock: MockClock,
 ) -> None:
     async with answering(echo, FEW) as callers:
@@ -743,7 +739,7 @@ async def test_what_is_not_answered_yet_is_held_with_all_its_fields(autojump_clo
         assert [b"200"] == await said_to(clients[0], b"")
 
 
-async def test_who_sends_more_behind_a_request_than_there_is_room_for_is_let_go(autojump_clock: MockClock) -> None:
+async def test_client_with_too_much_pipelined_data_is_closed(autojump_clock: MockClock) -> None:
     async def trickle() -> AsyncIterator[bytes]:
         while True:
             yield b"x"
@@ -764,7 +760,7 @@ async def test_who_sends_more_behind_a_request_than_there_is_room_for_is_let_go(
         assert [[]] * 3 + [[b"503"]] == told
 
 
-async def test_who_sends_more_than_a_few_blocks_behind_a_request_is_taken_for_gone(autojump_clock: MockClock) -> None:
+async def test_client_with_many_pipelined_blocks_counts_as_gone(autojump_clock: MockClock) -> None:
     """There would be room for them: a megabyte and more, of which nobody would read anything for hours."""
     closed = trio.Event()
 

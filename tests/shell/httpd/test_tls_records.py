@@ -61,13 +61,13 @@ class Peer:
         await self.wire.send_all(self.outgoing.read())
 
     def said(self, *sizes: int) -> bytes:
-        """What goes over the wire for records of so many bytes, which are numbered."""
+        """Return the bytes on the wire for numbered records of these sizes."""
         for number, size in enumerate(sizes):
             self.tls.write(bytes((number,)) * size)
         return self.outgoing.read()
 
     def said_all(self) -> bytes:
-        """What goes over the wire as the last."""
+        """Return the last bytes on the wire."""
         with pytest.raises(ssl.SSLWantReadError):
             self.tls.unwrap()
         return self.outgoing.read()
@@ -190,7 +190,7 @@ async def test_what_came_before_a_forged_record_is_heard_and_nothing_after_it(by
             await peer.stream.receive_some(65536)
 
 
-async def test_who_gives_up_waiting_amid_a_record_has_lost_nothing(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancelled_read_within_a_record_loses_nothing(autojump_clock: trio.testing.MockClock) -> None:
     peer = await connected()
     wire = peer.said(10, 10)
     await peer.wire.send_all(wire[:-1])

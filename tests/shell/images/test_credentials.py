@@ -85,7 +85,7 @@ class Bench:
 
     @property
     def tokens(self) -> list[str]:
-        """What the plugin was told, so far."""
+        """Return the requests to the plugin so far."""
         return [json.loads(told).get("serviceAccountToken", "") for _, told in self.node.asked]
 
 

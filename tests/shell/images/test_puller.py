@@ -336,7 +336,7 @@ async def test_many_pods_that_want_one_image_in_vain_get_the_answer_of_one_pull(
     assert {} == bench.puller._pulling
 
 
-async def test_a_failure_of_before_is_not_told_to_who_has_come_since(autojump_clock: MockClock) -> None:
+async def test_earlier_failure_is_not_reported_to_new_pods(autojump_clock: MockClock) -> None:
     bench = Bench([], [], private={PRIVATE: [MINE]})
 
     async def ask(uid: str, *secrets: str) -> None:
@@ -487,7 +487,7 @@ async def test_never_is_refused_what_is_there_and_not_the_pods(autojump_clock: M
     assert ("ErrImageNeverPull", message) == (told.value.reason, told.value.message)
 
 
-async def test_a_public_image_is_everybodys_whoever_pulled_it(autojump_clock: MockClock) -> None:
+async def test_public_image_is_for_every_pod(autojump_clock: MockClock) -> None:
     bench = Bench([], ["web:2"])
     await bench.ensure("web:2", uid="first")
     await bench.ensure("web:2", uid="second", secrets=["mine"])
@@ -534,7 +534,7 @@ async def test_a_pull_that_may_have_happened_is_not_forgotten(
     assert expected == bench.records.pulling
 
 
-async def test_a_pull_that_is_given_up_leaves_what_comes_of_it_to_nobody(autojump_clock: MockClock) -> None:
+async def test_cancelled_pull_gives_its_image_to_no_pod(autojump_clock: MockClock) -> None:
     bench = Bench([], ["web:2"])
     with trio.move_on_after(0.5):
         await bench.ensure("web:2")

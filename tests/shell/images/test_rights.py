@@ -71,7 +71,7 @@ async def test_the_policy_says_of_which_images_a_right_must_be_shown(
     assert await bench.may(MINE)
 
 
-async def test_an_image_is_whose_secret_pulled_it(autojump_clock: MockClock) -> None:
+async def test_image_belongs_to_the_secret_that_pulled_it(autojump_clock: MockClock) -> None:
     bench = Bench()
     await bench.pulled(MINE)
     assert set() == bench.records.pulling
@@ -86,7 +86,7 @@ async def test_while_it_is_pulled_and_when_that_was_cut_short_it_is_nobodys(auto
     assert not await bench.may(MINE)
 
 
-async def test_one_who_fails_to_pull_what_was_cut_short_does_not_make_it_everybodys(
+async def test_failed_pull_of_an_interrupted_one_does_not_make_the_image_public(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -139,7 +139,7 @@ async def test_a_right_that_is_proved_does_not_depend_on_room_for_another_proof(
     assert await bench.may(Credential(Login("joe", "new"), MINE.owner))
 
 
-async def test_an_image_whose_record_cannot_be_written_stays_intended(autojump_clock: MockClock) -> None:
+async def test_image_without_a_written_record_stays_intended(autojump_clock: MockClock) -> None:
     bench = Bench()
     await bench.rights.begin(IMAGE)
     bench.records.fails = OSError(28, "No space left on device")
@@ -204,7 +204,7 @@ async def test_but_not_that_of_an_image_that_comes_back_meanwhile(autojump_clock
     assert {REF} == bench.records.records.keys()
 
 
-async def test_two_who_are_written_down_at_once_are_both_kept(autojump_clock: MockClock) -> None:
+async def test_concurrent_records_are_both_kept(autojump_clock: MockClock) -> None:
     bench = Bench()
     other = Credential(Login("ann", "q"), SecretOwner("v", "default", "t"))
     async with trio.open_nursery() as nursery:

@@ -41,7 +41,7 @@ async def test_the_end_of_a_block_waits_for_them(autojump_clock: MockClock) -> N
     assert 5.0 == pytest.approx(trio.current_time() - began)
 
 
-async def test_before_anybody_holds_them_is_a_bug() -> None:
+async def test_starting_a_task_before_the_nursery_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="run was not started"):
         BackgroundTasks().start_soon(trio.sleep, 1.0)
 
@@ -58,7 +58,7 @@ def _keyed_tasks() -> tuple[Callable[..., object], Callable[[], object]]:
 
 @pytest.mark.parametrize("make", [_tasks, _keyed_tasks])
 @pytest.mark.parametrize("steps", range(4))
-async def test_who_still_makes_a_step_when_all_is_cancelled_begins_nothing_and_meets_no_error(
+async def test_cancelled_task_starts_nothing_without_an_error(
     make: Callable[[], tuple[Callable[..., object], Callable[[], object]]], steps: int
 ) -> None:
     """A nursery is closed some steps before whoever opened it is through with it: there must be no gap."""

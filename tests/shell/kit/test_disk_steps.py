@@ -68,7 +68,7 @@ class Asides(AtOnce):
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
-async def test_who_leaves_takes_one_thread_however_often_and_none_where_nothing_is_open(count: int) -> None:
+async def test_leaving_readers_take_one_thread_only_if_a_file_is_open(count: int) -> None:
     threads, files = Asides(), [Closed() for _ in range(count)]
     steps = DiskSteps(threads, "/dir")
     for file in files:
@@ -79,7 +79,7 @@ async def test_who_leaves_takes_one_thread_however_often_and_none_where_nothing_
     assert min(1, count) == len(threads.works)
 
 
-async def test_who_has_left_begins_nothing_more() -> None:
+async def test_reader_that_left_starts_nothing_more() -> None:
     steps, done = DiskSteps(Asides(), "/dir"), []
     await steps.run(partial(steps.keep, Closed()))
     steps.leave()
@@ -214,7 +214,7 @@ async def test_what_an_owner_had_open_is_closed_though_too_many_others_hang() ->
     one.let_go.set()
 
 
-async def test_an_owner_whose_threads_all_hang_keeps_no_other_waiting_and_is_waited_for_itself() -> None:
+async def test_owner_with_hanging_threads_delays_only_itself() -> None:
     threads, works = ThreadShares("test"), [Hanging() for _ in range(EACH_MAX)]
     for work in works:
         await given_up(threads, "/hangs", work)

@@ -55,7 +55,7 @@ async def test_an_answer_without_a_time_is_not_believed_again(oracle: Oracle, au
     assert [1, 2] == [await answers.get("a", oracle.ask) for _ in range(2)]
 
 
-async def test_many_who_ask_the_same_at_once_ask_once(oracle: Oracle, autojump_clock: MockClock) -> None:
+async def test_concurrent_equal_requests_are_sent_once(oracle: Oracle, autojump_clock: MockClock) -> None:
     oracle.open = trio.Event()
     answers, told = ExpiringCache[int](10, lambda _: 30.0), []
 
@@ -74,7 +74,7 @@ async def test_many_who_ask_the_same_at_once_ask_once(oracle: Oracle, autojump_c
     assert "0 being asked" in repr(answers)
 
 
-async def test_a_question_that_failed_or_was_given_up_is_asked_by_the_next_who_waits(
+async def test_failed_or_cancelled_request_is_retried_by_the_next_waiter(
     oracle: Oracle, autojump_clock: MockClock
 ) -> None:
     answers = ExpiringCache[int](10, lambda _: 30.0)

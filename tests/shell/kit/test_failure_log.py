@@ -31,7 +31,7 @@ async def test_what_worked_meanwhile_is_said_at_once() -> None:
     assert failure_log.may_log("a")
 
 
-async def test_what_nobody_meets_any_more_is_forgotten(autojump_clock: MockClock) -> None:
+async def test_failures_that_stopped_are_forgotten(autojump_clock: MockClock) -> None:
     failure_log = FailureLog()
     for number in range(100):
         failure_log.may_log(f"container {number}")

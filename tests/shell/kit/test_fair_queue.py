@@ -31,7 +31,7 @@ def test_each_owner_has_a_turn_and_within_one_it_goes_by_age() -> None:
     assert ["a1", "b1", "c1", "a2", "b2", "a3", None] == [waiting.next_in_turn() for _ in range(7)]
 
 
-def test_the_oldest_of_who_has_most_goes_and_where_all_have_as_many_of_who_came_first() -> None:
+def test_oldest_entry_of_the_largest_owner_is_dropped_first() -> None:
     waiting = queue("a1", "b1", "b2", "c1", "b3")
 
     assert ["b1", "b2", "a1", "b3", "c1", None] == [waiting.of_the_largest() for _ in range(6)]
@@ -96,7 +96,7 @@ async def test_places_are_given_to_owners_in_turn(autojump_clock: MockClock) -> 
     assert 6 == trio.current_time()
 
 
-async def test_where_too_many_wait_who_has_most_waiting_is_sent_away(autojump_clock: MockClock) -> None:
+async def test_owner_with_most_waiting_entries_is_rejected(autojump_clock: MockClock) -> None:
     crowd = Crowd(FairPlaces(1, 2))
     async with trio.open_nursery() as nursery:
         for who in ("a0", "a1", "a2", "b1", "a3"):
@@ -106,7 +106,7 @@ async def test_where_too_many_wait_who_has_most_waiting_is_sent_away(autojump_cl
     assert ["a0", "not a1", "not a2", "a3", "b1"] == crowd.told
 
 
-async def test_with_no_room_to_wait_who_finds_no_place_is_sent_away_at_once(autojump_clock: MockClock) -> None:
+async def test_full_queue_without_waiting_room_rejects_at_once(autojump_clock: MockClock) -> None:
     places = FairPlaces(1, 0)
     async with places.place("a"):
         with pytest.raises(Crowded):
@@ -116,7 +116,7 @@ async def test_with_no_room_to_wait_who_finds_no_place_is_sent_away_at_once(auto
         assert 0 == trio.current_time()
 
 
-async def test_who_had_no_turn_by_the_time_he_can_wait_for_is_sent_away_and_keeps_no_place(
+async def test_waiter_without_a_turn_in_time_is_rejected(
     autojump_clock: MockClock,
 ) -> None:
     places = FairPlaces(1, 10)
@@ -129,7 +129,7 @@ async def test_who_had_no_turn_by_the_time_he_can_wait_for_is_sent_away_and_keep
         assert 5 == trio.current_time(), "where one is free nobody waits"
 
 
-async def test_who_gives_up_is_given_no_place(autojump_clock: MockClock) -> None:
+async def test_cancelled_waiter_gets_no_place(autojump_clock: MockClock) -> None:
     crowd = Crowd(FairPlaces(1, 10))
     async with trio.open_nursery() as nursery:
         for who in ("a0", "b1", "c1"):
@@ -140,7 +140,7 @@ async def test_who_gives_up_is_given_no_place(autojump_clock: MockClock) -> None
     assert ["a0", "c1"] == crowd.told
 
 
-async def test_who_is_given_a_place_in_the_step_in_which_he_gives_up_leaves_it_to_others(
+async def test_place_given_to_a_cancelled_waiter_goes_to_others(
     autojump_clock: MockClock,
 ) -> None:
     crowd = Crowd(FairPlaces(1, 10))

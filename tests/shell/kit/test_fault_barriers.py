@@ -50,7 +50,7 @@ async def test_another_object_and_another_bug_are_said_at_once(caplog: pytest.Lo
     assert 3 == len(caplog.messages)
 
 
-async def test_who_else_is_to_hear_of_it_hears_it_as_often() -> None:
+async def test_second_listener_is_called_as_often() -> None:
     met, told = barriers(), list[str]()
     for _ in range(2):
         with met.of("Pod default/web", told.append):

@@ -58,7 +58,7 @@ async def test_gather_collects_each_name_once_in_order_of_arrival() -> None:
     assert len(gather) == 0
 
 
-async def test_adding_no_names_wakes_nobody(autojump_clock: trio.testing.MockClock) -> None:
+async def test_adding_no_names_wakes_no_task(autojump_clock: trio.testing.MockClock) -> None:
     gather: Gather[str] = Gather()
     gather.update([])
     with trio.move_on_after(1) as scope:
@@ -115,7 +115,7 @@ async def test_an_error_of_a_settled_call_is_raised_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-async def test_a_broken_invariant_is_heard_of_though_nobody_waits_for_the_call(
+async def test_broken_invariant_of_an_abandoned_call_is_raised(
     grouped: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def call() -> None:
@@ -146,7 +146,7 @@ async def test_a_broken_invariant_is_heard_of_also_in_the_moment_in_which_the_ca
                     nursery.cancel_scope.cancel()
 
 
-async def test_any_other_error_of_a_call_nobody_waits_for_is_dropped(autojump_clock: trio.testing.MockClock) -> None:
+async def test_other_error_of_an_abandoned_call_is_dropped(autojump_clock: trio.testing.MockClock) -> None:
     async def call() -> None:
         await trio.sleep(2)
         raise OSError("no")

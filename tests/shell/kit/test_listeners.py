@@ -22,7 +22,7 @@ def test_all_are_notified_in_the_order_in_which_they_came() -> None:
     assert [("first", "a", 1), ("second", "a", 1), ("first", "b", 2), ("second", "b", 2)] == told
 
 
-def test_news_that_nobody_listens_to_are_none() -> None:
+def test_news_without_listeners_are_dropped() -> None:
     Listeners[()]("nothing").notify()
 
 

@@ -25,7 +25,7 @@ def test_a_device_without_end_is_too_large() -> None:
         read_named("/dev/zero", 100)
 
 
-def test_a_pipe_that_nobody_writes_to_is_reported_and_not_waited_for(tmp_path: Path) -> None:
+def test_pipe_without_a_writer_is_an_error_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(OSError, match="it is a pipe without a writer"):

@@ -82,7 +82,7 @@ async def test_coming_and_going_is_said_twice_a_minute_at_most(
     assert 20 == len(caplog.messages)
 
 
-async def test_who_waits_is_told_of_the_first_success_after_a_failure(autojump_clock: MockClock) -> None:
+async def test_waiter_is_notified_of_the_first_success_after_a_failure(autojump_clock: MockClock) -> None:
     outage, told = Outage("server"), []
     with outage.listening(lambda: told.append(outage.since)):
         outage.worked()

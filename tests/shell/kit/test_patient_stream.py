@@ -101,7 +101,7 @@ def test_no_more_than_so_much_waits_and_how_much_is_lost_is_said(pipe: Pipe) -> 
     assert (wanted, None) == (pipe.read(len(wanted)), handler.problem)
 
 
-def test_who_ends_waits_for_what_is_read_and_not_for_what_is_not(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_end_waits_only_for_output_that_is_read(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trikubelet.kit.klog.DRAIN_SECONDS_MAX", 0.01)
     patient, filled = PatientStream(pipe.stream), pipe.fill()
     patient.write("last words\n")
@@ -144,7 +144,7 @@ def test_a_terminal_is_never_waited_for() -> None:
     os.close(ours)
 
 
-def test_who_ends_the_log_drains_it(pipe: Pipe) -> None:
+def test_ending_the_log_drains_it(pipe: Pipe) -> None:
     class Drained(PatientStream):
         seconds: float | None = None
 

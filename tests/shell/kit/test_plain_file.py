@@ -186,7 +186,7 @@ THE_SYSTEMS = {
 
 
 def _may_wait(call: ast.Call) -> bool:
-    """Whether a call opens a file that is there in Python's own way."""
+    """True if a call opens an existing file in Python's own way."""
     match call.func:
         case ast.Attribute(attr="read_bytes" | "read_text" | "write_bytes" | "write_text"):
             return True

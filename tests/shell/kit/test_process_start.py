@@ -76,7 +76,7 @@ async def given_up(starts: ProgramStarts, slow: SlowPopen, **more: Any) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_who_is_cancelled_does_not_wait_and_what_comes_up_later_is_killed_and_reaped(slow: SlowPopen) -> None:
+async def test_cancelled_start_does_not_wait_and_a_late_process_is_killed(slow: SlowPopen) -> None:
     starts = ProgramStarts()
     await given_up(starts, slow)
     assert (1, []) == (starts.late, slow.made)
@@ -176,9 +176,7 @@ async def test_where_there_is_no_thread_the_program_is_not_to_blame(monkeypatch:
         await ProgramStarts().start(SLEEP)
 
 
-async def test_a_file_that_cannot_be_closed_holds_up_who_starts_a_program_for_so_long_and_no_longer(
-    tmp_path: Path, mock_clock: MockClock
-) -> None:
+async def test_file_that_cannot_be_closed_delays_a_start_up_to_the_limit(tmp_path: Path, mock_clock: MockClock) -> None:
     """A real file system that never answers a FLUSH."""
     starts, said = ProgramStarts(), []
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
 
 async def test_the_processors_time_is_reported_by_stacks() -> None:
-    """Of a thread that does one thing only: what another one is seen at is chance."""
+    """Return the profile of a thread that does one thing only: the place of any other is random."""
     ending = threading.Event()
 
     def stands_here() -> None:
@@ -67,7 +67,7 @@ async def test_memory_is_reported_by_the_line_that_took_it(mock_clock: MockClock
     assert not tracemalloc.is_tracing()
 
 
-async def test_only_one_at_a_time_and_who_gives_up_frees_the_place() -> None:
+async def test_one_profile_at_a_time_and_a_cancelled_one_frees_the_place() -> None:
     profiler = Profiler()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(profiler.memory, 60)

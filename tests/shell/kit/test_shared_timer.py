@@ -34,7 +34,7 @@ async def woken(timer: SharedTimer, at: float) -> float:
     return trio.current_time()
 
 
-async def test_who_waits_is_woken_at_the_first_beat_after_its_time(autojump_clock: MockClock) -> None:
+async def test_waiter_is_woken_at_the_first_tick_after_its_time(autojump_clock: MockClock) -> None:
     async with ticking() as timer:
         assert [0.3, 0.4, 0.4] == [round(await woken(timer, at), 6) for at in (0.21, 0.4, 0.1)]
         assert 0 == len(timer)
@@ -54,7 +54,7 @@ async def test_those_of_one_beat_are_woken_together_and_an_earlier_one_before_th
     assert {10.01: 10.1, 10.05: 10.1, 3600.0: 3600.0, 5.0: 5.0} == times
 
 
-async def test_nobody_is_woken_a_hair_too_soon(autojump_clock: MockClock) -> None:
+async def test_waiter_is_never_woken_too_soon(autojump_clock: MockClock) -> None:
     async with ticking(0.025) as timer:
         for number in range(1, 2000):
             at = math.nextafter(number * 0.025, math.inf)
@@ -62,7 +62,7 @@ async def test_nobody_is_woken_a_hair_too_soon(autojump_clock: MockClock) -> Non
 
 
 @pytest.mark.parametrize("far", [(2**31,), range(10_000, 20_000)], ids=["one time", "another each time"])
-async def test_who_was_woken_otherwise_or_gave_up_is_not_kept(autojump_clock: MockClock, far: Sequence[int]) -> None:
+async def test_woken_or_cancelled_waiter_is_forgotten(autojump_clock: MockClock, far: Sequence[int]) -> None:
     async with ticking() as timer, trio.open_nursery() as nursery:
         nursery.start_soon(woken, timer, 30_000.0)
         for number in range(1000):

@@ -14,7 +14,7 @@ async def patient() -> None:
         pass
 
 
-async def test_each_task_stands_below_the_one_whose_nursery_it_is_in_and_says_where_it_waits() -> None:
+async def test_task_is_shown_below_its_parent_with_its_wait() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(patient)
         nursery.start_soon(trio.sleep_forever)

@@ -45,14 +45,14 @@ def test_turns_go_round() -> None:
     assert "<ThreadTurns: 0 of 1 taken, 0 wait>" == repr(turns)
 
 
-def test_who_is_alone_goes_on() -> None:
+def test_single_thread_goes_on() -> None:
     turns = ThreadTurns(1, hung_seconds=WAIT)
     with turns.taken("one"):
         turns.pass_on("one")
         assert "<ThreadTurns: 1 of 1 taken, 0 wait>" == repr(turns)
 
 
-def test_who_hangs_loses_its_turn_and_waits_for_another_when_it_is_back() -> None:
+def test_hanging_thread_loses_its_turn_and_waits_for_the_next() -> None:
     turns, said = ThreadTurns(1, hung_seconds=0.0), list[str]()
     with turns.taken("hung"):
         walk = Walk(turns, "a", said, slices=1)
@@ -63,7 +63,7 @@ def test_who_hangs_loses_its_turn_and_waits_for_another_when_it_is_back() -> Non
         assert "<ThreadTurns: 1 of 1 taken, 0 wait>" == repr(turns)
 
 
-def test_who_loses_its_turn_takes_no_other_with_it() -> None:
+def test_lost_turn_affects_no_other_thread() -> None:
     turns = ThreadTurns(1, hung_seconds=0.0)
     with turns.taken("first"):
         with turns.taken("second"):

@@ -54,7 +54,7 @@ async def test_a_caller_that_is_cancelled_leaves_its_thread_behind_and_the_threa
     work.let_go.set()
 
 
-async def test_a_key_whose_thread_hangs_is_refused_until_that_thread_has_ended() -> None:
+async def test_key_of_a_hanging_thread_is_rejected_until_it_ends() -> None:
     pool, work = ThreadPool("mounts", 2), Hanging()
     await _abandon(pool, work, "pod-1")
 
@@ -97,7 +97,7 @@ async def test_a_key_is_free_at_once_when_its_work_was_cancelled_before_a_thread
     assert ran == []
 
 
-async def test_an_owner_has_the_threads_whose_keys_begin_with_it() -> None:
+async def test_owner_has_the_threads_with_its_prefix() -> None:
     pool, work = ThreadPool("mounts", 2), Hanging()
     await _abandon(pool, work, "pod-1/data")
 

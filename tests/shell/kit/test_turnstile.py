@@ -31,17 +31,17 @@ async def times_inside(turnstile: Turnstile, seconds: list[float]) -> list[tuple
     return [seen[number] for number in range(len(seconds))]
 
 
-async def test_those_who_come_together_go_in_by_places_in_their_order(autojump_clock: MockClock) -> None:
+async def test_concurrent_callers_enter_in_their_order(autojump_clock: MockClock) -> None:
     seen = await times_inside(Turnstile(2, 1.0), [0.25, 0.25, 0.25, 0.25, 0.25])
     assert [0, 0, 0.25, 0.25, 0.5] == pytest.approx([went_in for went_in, _ in seen])
 
 
-async def test_nobody_waits_longer_than_the_bound_behind_those_who_stay(autojump_clock: MockClock) -> None:
+async def test_wait_behind_slow_callers_is_bounded(autojump_clock: MockClock) -> None:
     seen = await times_inside(Turnstile(2, 1.0), [60, 60, 1, 1, 1])
     assert [0, 0, 1, 1, 1] == pytest.approx([went_in for went_in, _ in seen])
 
 
-async def test_one_who_stays_costs_somebody_a_wait_once(autojump_clock: MockClock) -> None:
+async def test_slow_caller_delays_another_only_once(autojump_clock: MockClock) -> None:
     turnstile = Turnstile(1, 1.0)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(times_inside, turnstile, [60.0])

@@ -30,7 +30,7 @@ async def test_a_full_queue_is_an_error_that_says_so(tmp_path: Path) -> None:
         await connect_unix(tmp_path / "s")
 
 
-async def test_nobody_there_is_an_error_of_the_system(tmp_path: Path) -> None:
+async def test_socket_without_a_listener_is_an_error_of_the_system(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         await connect_unix(tmp_path / "none")
     with socket.socket(socket.AF_UNIX) as left:

@@ -407,7 +407,7 @@ async def test_a_packed_answer_is_unpacked(open_pair: Callable[..., Any], coding
 
 
 @pytest.mark.parametrize(("coding", "body"), [("br", CHANGE), ("gzip", gzip.compress(CHANGE, mtime=0))])
-async def test_a_watch_that_comes_packed_is_a_failure_and_harms_nobody(
+async def test_compressed_watch_is_a_failure_without_damage(
     open_pair: Callable[..., Any], coding: str, body: bytes
 ) -> None:
     answers = [Response(200, {}, TEXT), Response(200, {"content-encoding": coding}, body)]
@@ -435,7 +435,7 @@ async def test_a_watch_that_comes_packed_is_a_failure_and_harms_nobody(
         ({"content-encoding": "br"}, TEXT, r"packed in a way that is not read here \(Content-Encoding: br\)"),
     ],
 )
-async def test_an_answer_too_large_or_wrongly_packed_is_a_failure_and_harms_nobody(
+async def test_too_large_or_damaged_answer_is_a_failure_without_damage(
     headers: dict[str, str], body: bytes, says: str, open_pair: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_module, "ANSWER_BYTES_MAX", 1000)
@@ -682,7 +682,7 @@ async def test_wherever_a_request_is_cancelled_its_place_is_free_again(
     assert len(server.callers) > 1
 
 
-async def test_whenever_a_request_that_waits_for_its_turn_is_cancelled_nobody_loses_theirs(
+async def test_cancelled_waiting_request_takes_no_turn_from_others(
     open_pair: Callable[..., Any],
 ) -> None:
     gate = trio.Event()
@@ -719,7 +719,7 @@ async def test_whenever_a_request_that_waits_for_its_turn_is_cancelled_nobody_lo
     assert 3 < step < 1000
 
 
-async def test_nobody_there_is_unreachable_and_says_where(authority: CA, mock_clock: MockClock) -> None:
+async def test_refused_connection_is_unreachable_with_its_address(authority: CA, mock_clock: MockClock) -> None:
     """On a clock that stands still: a process that is kept waiting for 10 s finds its time to connect over."""
     with port_of_nobody() as port:
         url = f"https://127.0.0.1:{port}"
@@ -811,7 +811,7 @@ async def test_the_servers_name_may_be_given(name: str, believed: bool, authorit
                     await client.get(PODS, "a", "n")
 
 
-async def test_who_wants_no_certificate_gets_anybody(certificates: ssl.SSLContext) -> None:
+async def test_skipping_verification_accepts_every_server(certificates: ssl.SSLContext) -> None:
     async def answer(_: Request) -> Response:
         return Response(200, {}, TEXT)
 

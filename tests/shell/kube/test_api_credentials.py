@@ -327,7 +327,7 @@ async def test_while_a_certificate_cannot_be_used_the_old_one_is(
     assert 1 == caplog.text.count("Cannot reload the client credentials")
 
 
-async def test_while_a_disk_hangs_what_was_read_before_is_shown_and_nobody_waits_long(
+async def test_earlier_credentials_stay_in_use_while_a_disk_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def hang(*_: object) -> bytes:
@@ -379,9 +379,7 @@ class SlowDisk:
             await self._asked.wait()
 
 
-async def test_what_a_slow_disk_says_is_taken_though_nobody_waits_for_it_any_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_late_result_of_a_slow_disk_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(credentials_module, "LOOKING_SECONDS_MAX", 0.01)
     monkeypatch.setattr(credentials_module, "LOOK_SECONDS", 3600)  # no other look
     file = tmp_path / "token"
@@ -397,7 +395,7 @@ async def test_what_a_slow_disk_says_is_taken_though_nobody_waits_for_it_any_mor
             await trio.sleep(0.01)
 
 
-async def test_who_asks_during_a_look_waits_for_it_and_for_one_that_is_due_since_and_nothing_is_said_to_hang(
+async def test_request_during_a_check_waits_for_it_and_for_the_next_due_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(credentials_module, "LOOKING_SECONDS_MAX", 30)
@@ -419,7 +417,7 @@ async def test_who_asks_during_a_look_waits_for_it_and_for_one_that_is_due_since
     assert "does not answer" not in caplog.text
 
 
-async def test_what_nobody_expects_of_a_look_is_reported_and_ends_nothing(
+async def test_unexpected_error_of_a_check_is_logged_and_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> bytes:
@@ -593,7 +591,7 @@ async def test_what_a_server_was_shown_that_does_not_know_it_is_told_with_what_t
     assert "secret" not in line
 
 
-async def test_who_tries_credentials_hears_himself_what_came_of_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_trial_of_credentials_reports_its_own_result(caplog: pytest.LogCaptureFixture) -> None:
     credentials = Credentials(access_to("https://x", proof=Token("t")), FixedClock(), {}, is_trial=True)
     credentials.refused(await credentials.headers(), Unauthorized("Unauthorized"))
 
@@ -664,7 +662,7 @@ async def test_a_certificate_that_is_not_known_is_reported_with_its_dates(
     assert [f"{UNKNOWN}{who}, {validity}. Put another one there"] == caplog.messages
 
 
-async def test_a_server_that_does_not_know_us_is_told_of_once_for_all_who_ask_and_when_it_does_again(
+async def test_rejected_credentials_are_logged_once_for_all_clients(
     authority: CA, certificates: ssl.SSLContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def never(_: Request) -> Response:
@@ -800,7 +798,7 @@ async def test_a_token_without_an_end_is_good_until_the_server_says_otherwise(
 
 
 @pytest.mark.parametrize("ends", ["", ", expirationTimestamp='2001-01-01T00:00:00Z'"], ids=["refused", "over already"])
-async def test_a_plugin_whose_work_is_of_no_use_is_not_run_for_each_request(
+async def test_plugin_with_useless_output_is_not_run_for_each_request(
     ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exec_plugin, "PAUSE_SECONDS", 3600)
@@ -839,7 +837,7 @@ async def test_a_plugin_is_told_its_environment_and_the_cluster_when_it_wants_to
 
 
 def certified(authority: CA) -> str:
-    """What a plugin does that makes a certificate."""
+    """Return the work of a plugin that makes a certificate."""
     issued = authority.issue_cert(common_name="made")
     made = {"clientCertificateData": issued.cert_chain_pems[0], "clientKeyData": issued.private_key_pem}
     return f"say({', '.join(f'{name}={text.bytes().decode()!r}' for name, text in made.items())})"
@@ -859,7 +857,7 @@ async def test_a_plugin_may_make_a_certificate_and_the_first_takes_no_other_s_pl
     assert [] == caplog.messages
 
 
-async def test_nobody_asks_without_a_plugins_first_certificate(
+async def test_requests_wait_for_a_plugins_first_certificate(
     authority: CA, certificates: ssl.SSLContext, tmp_path: Path
 ) -> None:
     script = Script(tmp_path, certified(authority))
@@ -925,7 +923,7 @@ async def test_what_a_plugin_does_wrong_is_said(body: str, says: str, tmp_path: 
         await credentials.headers()
 
 
-async def test_what_nobody_expects_of_a_run_is_reported_and_ends_nothing(
+async def test_unexpected_error_of_a_run_is_logged_and_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(*_: object, **__: object) -> bytes:
@@ -937,7 +935,7 @@ async def test_what_nobody_expects_of_a_run_is_reported_and_ends_nothing(
     assert "Traceback" in caplog.text
 
 
-async def test_a_plugin_that_failed_is_not_run_for_everybody_who_waits(tmp_path: Path) -> None:
+async def test_failed_plugin_is_not_run_for_every_waiter(tmp_path: Path) -> None:
     script = Script(tmp_path, "sys.exit(1)")
     credentials = plugged(script.plugin())
 
@@ -1015,7 +1013,7 @@ async def test_a_plugin_takes_its_time_and_no_request_waits_for_all_of_it(
 
 
 @pytest.mark.slow
-async def test_a_plugin_that_hangs_is_killed_whoever_still_waits_for_it(
+async def test_hanging_plugin_is_killed_despite_waiters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock, begun: list[StartedProcess]
 ) -> None:
     """On a clock that stands still until the plugin hangs."""

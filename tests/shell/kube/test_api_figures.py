@@ -85,7 +85,7 @@ async def test_a_client_counts_what_it_asked_with_what_came_of_it() -> None:
     assert len(TEXT) == client.figures.received["PATCH", host].sum
 
 
-async def test_a_question_that_nobody_answers_is_counted_as_an_error() -> None:
+async def test_unanswered_request_is_counted_as_an_error() -> None:
     async with asking(access_to("http://127.0.0.1:1")) as client:
         with pytest.raises(ApiUnreachable):
             await client.get(POD_OBJECTS, "web", "default")

@@ -273,7 +273,7 @@ def test_a_member_that_asks_for_no_certificate_does_not_load_what_makes_them(
     assert "system:node:w1 False\n" == said.stdout
 
 
-def test_a_pipe_in_place_of_a_file_is_no_certificate_and_no_key_and_holds_nobody_up(
+def test_pipe_in_place_of_a_certificate_or_key_is_an_error_at_once(
     files: CertificateFiles, tmp_path: Path, clock: StoppedClock
 ) -> None:
     """The certificate is read by the event loop; the key of a request is replaced as any that is of no use."""

@@ -85,7 +85,7 @@ def test_a_damaged_status_is_an_error_all_the_same(code: int, member: bytes) -> 
 @pytest.mark.parametrize(
     ("headers", "details"), [({}, b"9" * 400), ({"retry-after": "9" * 400}, b"0"), ({"retry-after": "9" * 5000}, b"0")]
 )
-def test_a_pause_that_is_no_time_anybody_means_is_a_day(headers: dict[str, str], details: bytes) -> None:
+def test_excessive_retry_after_counts_as_a_day(headers: dict[str, str], details: bytes) -> None:
     found = error_of_answer(429, headers, b'{"kind":"Status","details":{"retryAfterSeconds":' + details + b"}}")
 
     assert isinstance(found, ApiBusy)

@@ -178,7 +178,7 @@ async def test_a_watch_that_ended_in_order_goes_on_at_once(autojump_clock: MockC
 
 
 @pytest.mark.parametrize("streams", [StreamedLists.OFFERED, StreamedLists.REFUSED])
-async def test_a_version_nobody_remembers_means_a_list_that_decodes_only_news(
+async def test_expired_version_leads_to_a_list_that_decodes_only_news(
     streams: StreamedLists, autojump_clock: MockClock
 ) -> None:
     cluster = Cluster()
@@ -204,7 +204,7 @@ async def test_a_version_nobody_remembers_means_a_list_that_decodes_only_news(
         assert [{key(name) for name in ("again", "gone", "new", "other")}] == [set(keys) for keys in cluster.told]
 
 
-async def test_a_list_that_tells_nothing_new_is_told_to_nobody(autojump_clock: MockClock) -> None:
+async def test_list_without_news_notifies_no_listener(autojump_clock: MockClock) -> None:
     cluster = Cluster()
     cluster.create("one")
 

@@ -77,7 +77,7 @@ async def test_a_list_without_end_is_a_failure_and_asked_for_with_pauses(
             await cluster.informer.synced()
 
 
-async def test_a_list_whose_pages_come_too_slowly_is_a_failure(
+async def test_list_with_too_slow_pages_is_a_failure(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = Cluster()
@@ -100,7 +100,7 @@ async def test_a_list_whose_pages_come_too_slowly_is_a_failure(
             await cluster.informer.synced()
 
 
-async def test_a_list_of_more_than_anybody_has_is_a_failure(
+async def test_list_beyond_the_limit_is_a_failure(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(known_module, "OBJECTS_MAX", 3)
@@ -115,7 +115,7 @@ async def test_a_list_of_more_than_anybody_has_is_a_failure(
         assert "the server's list has more than 3 objects" in caplog.text
 
 
-async def test_a_watch_that_adds_more_than_anybody_has_makes_way_for_lists(
+async def test_watch_beyond_the_limit_is_replaced_by_lists(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(known_module, "OBJECTS_MAX", 3)
@@ -330,7 +330,7 @@ async def test_a_server_that_was_set_back_is_found_out(autojump_clock: MockClock
         assert cluster.truth() == cluster.known()
 
 
-async def test_a_server_that_somebody_saw_set_back_is_listed_at_once_though_its_versions_have_passed_the_old_ones(
+async def test_server_reported_as_restored_is_listed_at_once(
     autojump_clock: MockClock,
 ) -> None:
     cluster = Cluster()
@@ -360,7 +360,7 @@ async def test_a_server_that_somebody_saw_set_back_is_listed_at_once_though_its_
 
 
 @pytest.mark.parametrize("streams", [StreamedLists.OFFERED, StreamedLists.REFUSED])
-async def test_who_sees_a_server_set_back_again_and_again_has_it_listed_once_a_minute(
+async def test_repeated_reports_of_a_restored_server_cause_one_list_a_minute(
     streams: StreamedLists, autojump_clock: MockClock
 ) -> None:
     cluster = Cluster()
@@ -489,7 +489,7 @@ async def test_the_first_pause_after_problem_is_short_again(autojump_clock: Mock
         assert cluster.truth() == cluster.known()
 
 
-async def test_who_hears_of_the_server_first_tells_it(autojump_clock: MockClock) -> None:
+async def test_first_success_of_another_client_ends_the_pause(autojump_clock: MockClock) -> None:
     cluster = Cluster()
     cluster.link.down()
 
@@ -502,7 +502,7 @@ async def test_who_hears_of_the_server_first_tells_it(autojump_clock: MockClock)
             await cluster.informer.synced()
 
 
-async def test_who_succeeds_where_it_fails_does_not_make_it_ask_without_a_pause(autojump_clock: MockClock) -> None:
+async def test_success_of_other_requests_does_not_remove_the_pause(autojump_clock: MockClock) -> None:
     cluster = Cluster()
     cluster.api.plan("watch", *[Fail(ApiFailure("storage is broken", "InternalError"))] * 1000)
 
@@ -514,7 +514,7 @@ async def test_who_succeeds_where_it_fails_does_not_make_it_ask_without_a_pause(
         assert 5 <= len(cluster.asked()) <= 10
 
 
-async def test_who_is_hurried_in_vain_begins_with_short_pauses_again(autojump_clock: MockClock) -> None:
+async def test_failed_early_retry_starts_with_short_pauses_again(autojump_clock: MockClock) -> None:
     cluster = Cluster()
     cluster.link.down()
 

@@ -38,7 +38,7 @@ def deleted(name: str, version: int) -> Change:
 
 
 def known(*items: Item, version: int) -> Known[str]:
-    """What is known after a list."""
+    """Return the state after a list."""
     result = Known("things", decode)
     listing = Listing(result)
     listing.add(items)
@@ -83,7 +83,7 @@ def test_a_change_is_reported_once() -> None:
     assert {} == things.objects
 
 
-def test_the_end_of_what_nobody_knew_is_no_news() -> None:
+def test_deletion_of_an_unknown_object_is_no_news() -> None:
     things = known(version=10)
 
     assert () == things.take(deleted("a", 11))
@@ -191,7 +191,7 @@ def test_a_watch_adds_no_more_objects_than_a_list_may_have(monkeypatch: pytest.M
     assert ("13", {"a", "c", "d"}) == (things.version, {name for _, name in things.objects})
 
 
-async def test_of_many_that_nobody_can_read_a_few_are_told_and_how_many_there_are(
+async def test_few_of_many_undecodable_objects_are_named_with_their_number(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

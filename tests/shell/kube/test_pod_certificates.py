@@ -226,9 +226,7 @@ async def test_a_signer_that_says_no_is_not_asked_again(
     assert [("Warning", condition, told)] == bench.said.events
 
 
-async def test_a_refresh_that_nobody_answers_is_reported_once_and_so_is_the_end(
-    autojump_clock: MockClock, bench: Bench
-) -> None:
+async def test_unanswered_refresh_is_reported_once_and_so_is_its_end(autojump_clock: MockClock, bench: Bench) -> None:
     overdue = ("Warning", "CertificateOverdueForRefresh", "PodCertificate refresh overdue")
     ended = ("Warning", "CertificateExpired", "PodCertificate expired")
     async with bench.running() as certificates:
@@ -251,7 +249,7 @@ async def test_a_refresh_that_nobody_answers_is_reported_once_and_so_is_the_end(
     assert 2 * [overdue, ended] == bench.said.events
 
 
-async def test_a_request_that_somebody_deleted_is_made_again(autojump_clock: MockClock, bench: Bench) -> None:
+async def test_deleted_request_is_created_again(autojump_clock: MockClock, bench: Bench) -> None:
     async with bench.running() as certificates:
         with pytest.raises(ObjectUnavailable):
             await certificates.get(POD, SOURCE)
@@ -286,7 +284,7 @@ async def test_what_no_request_can_be_made_of_is_reported(autojump_clock: MockCl
 
 
 @pytest.mark.parametrize("key_type", ["ED25519", "ECDSAP256", "ECDSAP384", "ECDSAP521", "RSA3072", "RSA4096"])
-def test_a_key_of_each_type_signs_a_request_that_names_nobody(key_type: str) -> None:
+def test_each_type_of_key_signs_a_request_without_a_subject(key_type: str) -> None:
     from cryptography import x509  # noqa: PLC0415 - what few tests need
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 

@@ -68,7 +68,7 @@ class Bench:
         return answer
 
     async def told(self, path: str, accept: str = "application/json", **query: str) -> Any:
-        """What is answered to who asks well, parsed."""
+        """Return the parsed answer to a valid request."""
         answer = await self.ask(path, accept, **query)
         assert isinstance(answer.body, bytes)
         assert 200 == answer.status, answer.body
@@ -93,5 +93,5 @@ class Bench:
 
 
 def names(items: Any) -> list[str]:
-    """Of a list."""
+    """Return the names in a list."""
     return [item["metadata"]["name"] for item in items["items"]]

@@ -29,7 +29,7 @@ def bench() -> Bench:
 
 @pytest.mark.parametrize("token", ["", "Secret", "secret2", "secre\xe9"])
 @pytest.mark.parametrize(("method", "path"), [("GET", "/api/v1/pods"), ("GET", "/version"), ("POST", f"{POD}/exec")])
-async def test_nobody_is_told_anything_without_the_token(bench: Bench, token: str, method: str, path: str) -> None:
+async def test_requests_without_the_token_get_no_data(bench: Bench, token: str, method: str, path: str) -> None:
     assert (401, "Unauthorized", "Unauthorized") == await bench.refused(path, method, token)
 
 
@@ -118,7 +118,7 @@ async def test_what_is_not_there_is_not_found(bench: Bench, path: str) -> None:
         ("pods/default/web-n1", "HEAD", f"{POD}/exec"),
     ],
 )
-async def test_whoever_writes_is_told_what_to_do_instead(bench: Bench, of: str, method: str, path: str) -> None:
+async def test_write_is_answered_with_the_remedy(bench: Bench, of: str, method: str, path: str) -> None:
     assert (405, "MethodNotAllowed", f"edit the file of {of}") == await bench.refused(path, method)
 
 

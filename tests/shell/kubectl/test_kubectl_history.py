@@ -86,7 +86,7 @@ async def test_many_watchers_cost_one_look(autojump_clock) -> None:
     assert 2 == looked.asked
 
 
-async def test_old_changes_are_forgotten_and_who_needs_them_is_told_to_list_again() -> None:
+async def test_forgotten_changes_make_the_client_list_again() -> None:
     looked = Looked()
     for number in range(CHANGES_KEPT_MAX + 1):
         looked.view.shown = [pod(f"p{number}")]

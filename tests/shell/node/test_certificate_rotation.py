@@ -136,7 +136,7 @@ async def test_instead_of_a_certificate_that_was_removed_another_is_asked_for_wi
 
 
 @pytest.mark.parametrize("is_readable", [True, False])
-async def test_a_certificate_that_somebody_put_in_place_of_the_own_counts_if_it_is_one(
+async def test_certificate_put_in_place_by_hand_counts_if_valid(
     autojump_clock: MockClock, world: World, tmp_path: Path, is_readable: bool
 ) -> None:
     other = World(tmp_path / "other")
@@ -190,7 +190,7 @@ async def test_nothing_is_asked_for_before_it_is_known_for_which_addresses(
 
 
 @pytest.mark.parametrize("type_", ["Denied", "Failed"])
-async def test_a_refusal_says_who_refused_what_and_why(autojump_clock: MockClock, world: World, type_: str) -> None:
+async def test_refusal_has_signer_request_and_reason(autojump_clock: MockClock, world: World, type_: str) -> None:
     request = world.store.request(world.subject, CLIENT_SIGNER)
 
     async def refuse() -> None:
@@ -207,7 +207,7 @@ async def test_a_refusal_says_who_refused_what_and_why(autojump_clock: MockClock
     assert f"see kubectl describe csr {request.name}" in advice
 
 
-async def test_a_request_nobody_decides_is_given_up_with_advice(autojump_clock: MockClock, world: World) -> None:
+async def test_undecided_request_times_out_with_advice(autojump_clock: MockClock, world: World) -> None:
     with pytest.raises(CertificateRefused, match=r"within 15 minutes; look at it with: kubectl describe csr node-csr-"):
         await world.rotation().renew()
 
@@ -237,7 +237,7 @@ async def test_a_certificate_that_is_no_base64_is_refused(
             await sign(world.api, request, CLIENT_SIGNER)
 
 
-async def test_a_request_nobody_can_read_is_the_servers_failure(autojump_clock: MockClock, world: World) -> None:
+async def test_undecodable_request_is_the_servers_failure(autojump_clock: MockClock, world: World) -> None:
     request = world.store.request(world.subject, CLIENT_SIGNER)
 
     async with trio.open_nursery() as nursery:
@@ -365,9 +365,7 @@ async def test_a_disk_that_is_full_delays_a_rotation_and_no_more(
 
 
 @pytest.mark.parametrize("what", ["request", "keep"])
-async def test_a_disk_that_takes_its_time_holds_up_nobody_else(
-    what: str, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_slow_disk_delays_no_other_certificate(what: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, may_end = trio.Event(), threading.Event()
 
     def in_thread(name: str, at_once: Callable[..., object], *args: object) -> object:
@@ -395,7 +393,7 @@ async def test_a_disk_that_takes_its_time_holds_up_nobody_else(
 
 
 @pytest.mark.parametrize("problem", ["the watch ends at once", "its version is always too old"])
-async def test_a_server_without_lasting_watches_is_not_flooded_while_nobody_decides(
+async def test_server_with_short_watches_is_not_flooded_while_undecided(
     problem: str, autojump_clock: MockClock, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @asynccontextmanager

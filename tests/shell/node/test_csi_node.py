@@ -121,7 +121,7 @@ async def test_drivers_that_come_and_go_cut_no_pause_that_a_busy_server_wished(
         assert 10 >= len(bench.api.requests) > 1
 
 
-async def test_an_object_that_somebody_deleted_comes_back(autojump_clock: MockClock, bench: Bench) -> None:
+async def test_deleted_object_is_created_again(autojump_clock: MockClock, bench: Bench) -> None:
     bench.register()
     bench.drivers = {"a": DriverInfo("id")}
     async with bench.life():

@@ -277,7 +277,7 @@ async def test_a_pod_beyond_its_own_limit_ends_whatever_the_node_has_left(autoju
         assert () == node.eviction.conditions()
 
 
-async def test_without_isolation_of_local_storage_nobody_is_held_to_a_limit(autojump_clock: MockClock) -> None:
+async def test_no_storage_limit_applies_without_its_isolation(autojump_clock: MockClock) -> None:
     bench, usage = bench_with(local_limits=False), MemoryUsage()
     volume = k8s.Volume(name="cache", empty_dir=k8s.EmptyDirVolumeSource(size_limit="1Mi"))
     usage.uses("uid-greedy", volumes={"cache": 1 << 30})
@@ -287,7 +287,7 @@ async def test_without_isolation_of_local_storage_nobody_is_held_to_a_limit(auto
         assert ({}, ["greedy"]) == (evictions(node), bench.running())
 
 
-async def test_a_node_under_pressure_takes_only_who_may_come(autojump_clock: MockClock) -> None:
+async def test_node_under_pressure_admits_only_allowed_pods(autojump_clock: MockClock) -> None:
     bench, usage = bench_with(), MemoryUsage()
     usage.available[MEMORY] = 0
     async with node_of(bench, usage) as node:
@@ -306,7 +306,7 @@ async def test_a_node_under_pressure_takes_only_who_may_come(autojump_clock: Moc
         )
 
 
-async def test_what_cannot_be_measured_evicts_nobody_and_is_said_once(
+async def test_unmeasured_node_evicts_no_pod_and_is_logged_once(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench, usage = bench_with(), MemoryUsage()

@@ -64,7 +64,7 @@ class TwoDisks(MemoryUsage):
         return replace(node, images=None) if self.silent else node
 
 
-async def test_nobody_is_evicted_while_pods_cannot_be_measured(autojump_clock: MockClock) -> None:
+async def test_no_pod_is_evicted_while_pods_cannot_be_measured(autojump_clock: MockClock) -> None:
     bench, usage = bench_with(), NoPods()
     within = api_pod("within", container("within", resources=asking("4Gi")), priority=-1)
     async with node_of(bench, usage, within, api_pod("hog", container("hog"))) as node:
@@ -74,7 +74,7 @@ async def test_nobody_is_evicted_while_pods_cannot_be_measured(autojump_clock: M
         assert ({}, ["hog", "within"]) == (evictions(node), bench.running())
 
 
-async def test_nobody_is_evicted_for_disk_while_layers_cannot_be_measured(autojump_clock: MockClock) -> None:
+async def test_no_pod_is_evicted_for_disk_while_layers_cannot_be_measured(autojump_clock: MockClock) -> None:
     bench, usage = bench_with(), NoLayers()
     usage.uses("uid-hog", layer=90 * GIB, container="hog")
     usage.uses("uid-small", logs=1024, container="small")
@@ -99,7 +99,7 @@ class Counting(MemoryUsage):
         self.uses("uid-hog", logs=90 * GIB, container="hog")
 
 
-async def test_who_was_never_counted_is_counted_before_somebody_is_evicted_for_disk(autojump_clock: MockClock) -> None:
+async def test_uncounted_pod_is_counted_before_an_eviction_for_disk(autojump_clock: MockClock) -> None:
     bench, usage = bench_with(), Counting()
     usage.uses("uid-small", logs=1024, container="small")
     async with node_of(bench, usage, api_pod("hog", container("hog")), api_pod("small", container("small"))):
@@ -214,7 +214,7 @@ async def test_a_pod_beyond_its_own_limit_is_no_disruption(autojump_clock: MockC
         assert [] == [one.type for one in ended.conditions if one.type == "DisruptionTarget"]
 
 
-async def test_an_image_disk_not_reported_once_evicts_nobody(autojump_clock: MockClock) -> None:
+async def test_image_disk_missing_once_evicts_no_pod(autojump_clock: MockClock) -> None:
     bench, usage = bench_with(), TwoDisks()
     usage.image_disk = True
     usage.uses("uid-two", layer=1 << 21)  # on the images' disk: no matter of the container's limit
@@ -244,7 +244,7 @@ async def test_an_agent_that_starts_under_pressure_takes_no_best_effort_pod(auto
         nursery.cancel_scope.cancel()
 
 
-async def test_a_resize_that_was_not_granted_protects_nobody(autojump_clock: MockClock) -> None:
+async def test_resize_that_was_not_granted_protects_no_pod(autojump_clock: MockClock) -> None:
     bench = Bench(allocatable={"memory": 8 * GIB, "cpu": 4000, "pods": 110})
     bench.eviction = EvictionRules(HARD)
     usage = Hungry(bench, hog=4 * GIB, small=GIB + GIB // 2)

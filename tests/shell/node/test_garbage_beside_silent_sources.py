@@ -22,7 +22,7 @@ SILENT = ("file", "api")
 
 
 def dead(bench: Bench) -> int:
-    """How many containers do not run."""
+    """Return the number of containers that do not run."""
     return sum(one.state is not ContainerState.RUNNING for one in bench.world.all_containers())
 
 

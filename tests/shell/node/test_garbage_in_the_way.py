@@ -31,7 +31,7 @@ async def hung(_self: MemoryRuntime, _container_id: str) -> None:
 
 @pytest.mark.parametrize("broken", [refused, hung])
 @pytest.mark.parametrize("policy", ["Always", "Never"])
-async def test_a_pod_whose_remains_do_not_go_comes_back_and_is_not_taken_for_them(
+async def test_returning_pod_is_not_confused_with_its_leftovers(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, broken: object, policy: str
 ) -> None:
     monkeypatch.setattr(MemoryRuntime, "remove_container", broken)
@@ -94,7 +94,7 @@ async def test_a_new_pod_starts_at_once_whatever_garbage_hangs(
 async def test_a_pod_that_cannot_be_inspected_after_a_removal_is_no_failure_of_the_removal(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who tells of it is PLEG, by the pod's name."""
+    """PLEG reports it, by the pod's name."""
     bench, remove = Bench(), MemoryRuntime.remove_container
 
     async def remove_and_break(self: MemoryRuntime, container_id: str) -> None:

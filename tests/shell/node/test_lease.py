@@ -169,7 +169,7 @@ async def test_a_second_agent_of_the_same_name_is_told_of_as_such_and_rarely(
     assert 0 == world.resets
 
 
-async def test_who_only_writes_on_the_lease_or_answers_too_late_is_no_other_agent(
+async def test_late_answers_and_edits_of_the_lease_are_not_another_agent(
     autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(20):
@@ -269,7 +269,7 @@ async def test_repeated_failures_make_the_connections_again_and_stay_spaced(
 
 @pytest.mark.parametrize("raw", [b"{}", b'{"metadata":{"name":"w1"},"spec":7}', b'{"metadata":{"name":"\xff"}}'])
 @pytest.mark.parametrize("verb", ["get", "replace"])
-async def test_an_answer_nobody_can_read_is_a_failure_like_others(
+async def test_undecodable_answer_is_a_failure_like_others(
     verb: str, raw: bytes, autojump_clock: MockClock, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await trio.sleep(1)
@@ -288,9 +288,7 @@ async def test_an_answer_nobody_can_read_is_a_failure_like_others(
 
 
 @pytest.mark.parametrize("renew_time", ["yesterday", "9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999-12:00"])
-async def test_a_time_that_nobody_can_read_or_follow_is_replaced(
-    renew_time: str, autojump_clock: MockClock, world: World
-) -> None:
+async def test_invalid_time_is_replaced(renew_time: str, autojump_clock: MockClock, world: World) -> None:
     await trio.sleep(1)
     held = world.held()
     assert held.spec is not None

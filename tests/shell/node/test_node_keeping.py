@@ -56,7 +56,7 @@ async def test_a_source_that_never_speaks_holds_back_removal_and_nothing_else(au
         await until(lambda: bench.pods_on_disk() == {"uid-new"})
 
 
-async def test_orphans_whose_label_is_no_uid_end_and_are_forgotten(
+async def test_orphans_with_an_invalid_uid_end_and_are_forgotten(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench()
@@ -94,7 +94,7 @@ async def test_an_update_that_changes_nothing_disturbs_nothing(autojump_clock: M
         assert before == worker.statistics().syncs
 
 
-async def test_a_pod_whose_runtime_cannot_be_listed_is_left_alone(autojump_clock: MockClock) -> None:
+async def test_pod_is_left_alone_while_the_runtime_cannot_be_listed(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.agent(pod("web")):
         await until(lambda: bench.running() == ["main"])
@@ -193,7 +193,7 @@ async def test_garbage_that_cannot_be_removed_is_met_again(autojump_clock: MockC
         await until(lambda: not bench.world.containers and not bench.world.sandboxes, 130)
 
 
-async def test_removals_that_hang_hold_up_nobody_elses(autojump_clock: MockClock) -> None:
+async def test_hanging_removals_delay_no_others(autojump_clock: MockClock) -> None:
     bench = Bench()
     stuck = [pod(f"a{number}", container("stuck")) for number in range(10)]
     async with bench.agent(*stuck, pod("z", container("fine"))) as node:
@@ -217,7 +217,7 @@ async def test_removals_that_hang_hold_up_nobody_elses(autojump_clock: MockClock
         await until(lambda: not bench.world.containers, 200)
 
 
-async def test_a_failure_whose_words_are_never_the_same_is_reported_once(
+async def test_failure_with_changing_text_is_logged_once(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench()
@@ -313,7 +313,7 @@ async def test_a_bug_that_one_pods_garbage_provokes_is_reported_once_and_the_oth
         await until(lambda: not bench.world.sandboxes and not bench.log_directories(), 130)
 
 
-async def test_logs_that_take_for_ever_to_remove_are_reported_and_hold_up_nobody_elses(
+async def test_endless_removal_of_logs_is_logged_and_delays_no_others(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench()

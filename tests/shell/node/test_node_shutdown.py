@@ -76,7 +76,7 @@ async def test_critical_pods_end_when_the_others_are_over_and_then_the_machine_m
         assert "" < records.times.start_time <= records.times.end_time
 
 
-async def test_a_pod_that_takes_longer_than_its_group_has_is_cut_and_holds_up_nobody(
+async def test_pod_beyond_its_groups_time_is_cut_and_delays_no_other(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench, manager = Bench(), MemoryShutdownManager()
@@ -174,7 +174,7 @@ async def test_a_delay_is_kept_until_another_is_given_and_ends_with_the_agent(au
     assert not manager.delays
 
 
-async def test_a_shutdown_that_nobody_announced_is_found_when_the_session_begins(autojump_clock: MockClock) -> None:
+async def test_unannounced_shutdown_is_found_when_the_session_begins(autojump_clock: MockClock) -> None:
     bench, manager = Bench(), MemoryShutdownManager()
     async with node_of(manager, bench, api_pod("usual")) as node:
         manager.go_away()
@@ -218,7 +218,7 @@ async def test_where_the_longest_delay_cannot_be_raised_pods_have_the_time_there
     assert said[0].endswith("(raising that failed: its settings cannot be written)")
 
 
-async def test_nobody_to_ask_is_reported_once_a_minute(
+async def test_unavailable_logind_is_logged_once_a_minute(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = MemoryShutdownManager()

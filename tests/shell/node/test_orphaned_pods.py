@@ -106,7 +106,7 @@ class Disk:
             self.orphan_cleanup.clean_up()
 
 
-async def test_the_directory_of_a_pod_that_runs_is_not_touched_whoever_started_it(autojump_clock: MockClock) -> None:
+async def test_directory_of_a_running_pod_of_any_agent_is_not_touched(autojump_clock: MockClock) -> None:
     disk = Disk("uid-alive", "uid-dead")
     disk.runs.add("uid-alive")
 
@@ -137,7 +137,7 @@ async def test_what_is_left_is_kept_from_when_the_pod_comes_back(
         assert ({"uid"}, cgroups, 0) == (disk.files.pods, disk.cgroups.pods, disk.orphan_cleanup.removed)
 
 
-async def test_who_comes_back_while_others_have_the_places_is_left_alone(autojump_clock: MockClock) -> None:
+async def test_returning_pod_is_left_alone_while_all_places_are_taken(autojump_clock: MockClock) -> None:
     class Slow(Disk):
         async def reach(self, step: str, uid: str) -> None:
             asked.append(uid)
@@ -206,7 +206,7 @@ async def test_what_takes_longer_than_a_pass_is_done_in_one_go_and_meanwhile_oth
     assert [0] == begun
 
 
-async def test_those_that_hang_hold_up_nobody_and_are_reported_once(
+async def test_hanging_removals_delay_no_other_pod_and_are_logged_once(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Hung(Disk):

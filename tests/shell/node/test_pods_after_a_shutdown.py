@@ -268,7 +268,7 @@ async def test_a_pod_that_the_server_knows_to_have_failed_in_the_shutdown_stays_
         await until(lambda: not machine.bench.pods_on_disk())
 
 
-async def test_a_pod_whose_failure_never_reached_the_server_is_restarted_after_the_boot(
+async def test_pod_with_an_unpublished_failure_is_restarted_after_the_boot(
     autojump_clock: MockClock,
 ) -> None:
     machine, web = Machine(), app("web", source="api")

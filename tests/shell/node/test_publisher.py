@@ -157,7 +157,7 @@ async def test_extended_resources_of_an_adopted_node_stay_if_devices_were_record
     assert amount == status.capacity["example.com/gpu"]
 
 
-async def test_a_change_is_reported_at_once_when_somebody_says_so(
+async def test_change_is_reported_at_once_on_request(
     autojump_clock: MockClock, world: World, publisher: NodePublisher
 ) -> None:
     await trio.sleep(1)
@@ -266,7 +266,7 @@ def test_the_node_is_as_the_agent_describes_it_while_the_cluster_has_none(world:
     assert (described, None) == (one.newest, publisher.node)
 
 
-async def test_a_node_that_somebody_deleted_or_made_meanwhile_is_told_as_no_refusal(
+async def test_node_deleted_or_created_meanwhile_is_no_refusal(
     autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.api.plan("create", Fail(ObjectExists('nodes "w1" already exists')))
@@ -284,7 +284,7 @@ async def test_a_node_that_somebody_deleted_or_made_meanwhile_is_told_as_no_refu
     assert [] == [line for line in caplog.messages if "refuses" in line]
 
 
-async def test_a_deletion_nobody_told_is_noticed_with_the_next_report(
+async def test_unreported_deletion_is_noticed_with_the_next_report(
     autojump_clock: MockClock, world: World, publisher: NodePublisher
 ) -> None:
     await trio.sleep(1)

@@ -49,7 +49,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def leave_behind(bench: Bench, name: str, sandboxes: int, containers: int) -> None:
-    """What a pod leaves that crashed for a long time: dead sandboxes with dead containers in them."""
+    """Make the leftovers of a pod that crashed for a long time: dead sandboxes with dead containers in them."""
     uid = f"uid-{name}"
     for attempt in range(sandboxes):
         config = SandboxConfig(uid=uid, name=name, namespace="default", attempt=attempt, labels={POD_UID: uid})
@@ -75,7 +75,7 @@ async def test_dead_containers_go_pod_by_pod_until_the_node_can_be_listed_again(
         await until(lambda: bench.running() == ["main"])
 
 
-async def test_a_node_whose_dead_fill_five_messages_lists_them_in_parts_removes_them_and_lists_as_ever(
+async def test_dead_containers_beyond_a_message_are_listed_in_parts_and_removed(
     autojump_clock: MockClock,
 ) -> None:
     crowd = Crowd(64 * 1024)
@@ -134,7 +134,7 @@ async def test_a_pod_that_cannot_be_listed_itself_does_not_keep_the_garbage_of_t
     ]
 
 
-async def test_pods_whose_lists_hang_do_not_keep_the_garbage_of_the_others(
+async def test_pods_with_hanging_lists_do_not_block_the_garbage_of_others(
     bench: Bench, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def list_containers(self: Narrow, pod_uid: str | None = None) -> Sequence[bytes]:
@@ -151,7 +151,7 @@ async def test_pods_whose_lists_hang_do_not_keep_the_garbage_of_the_others(
         await until(lambda: len(bench.world.containers) == 16, seconds=500)
 
 
-async def test_a_node_whose_lists_failed_just_now_is_not_listed_pod_by_pod(
+async def test_recent_failure_of_lists_does_not_list_pod_by_pod(
     bench: Bench, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str | None] = []

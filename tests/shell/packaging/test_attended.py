@@ -41,7 +41,7 @@ def line(place: Path, script: str, *words: str) -> list[str]:
 
 
 def changed_line(change: str, place: Path, script: str, *words: str) -> list[str]:
-    """The same, but ``change`` is run first, which knows ``attended``, ``os``, ``signal`` and ``time``."""
+    """Run the same, but ``change`` first, which knows ``attended``, ``os``, ``signal`` and ``time``."""
     program = "import os, signal, sys, time; sys.path.insert(0, sys.argv.pop(1)); import attended\n"
     program += f"{change}\nsys.exit(attended.main(sys.argv[1:]))"
     return [sys.executable, "-c", program, str(ATTENDED.parent), *words, "sh", "-c", script, str(place)]
@@ -130,9 +130,7 @@ def test_when_it_is_killed_itself_the_command_is_told_to_end(
     wait_for(tmp_path / "bye")
 
 
-def test_who_tells_it_to_end_before_it_can_hand_that_on_ends_all_the_same(
-    tmp_path: Path, started: list[subprocess.Popen[str]]
-) -> None:
+def test_early_signal_ends_the_attendant_all_the_same(tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
     change = f"""
 def late(pid, pass_signals=attended._pass_signals):
     while not os.path.exists({str(tmp_path / "pid")!r}):
@@ -225,7 +223,7 @@ def test_an_interrupt_by_ctrl_backslash_is_one_to_end_in_good_order_too(
     assert (6, "bye\nlast\n") == (process.returncode, out)
 
 
-def test_the_last_is_run_although_nobody_reads_any_more_what_we_say(tmp_path: Path) -> None:
+def test_last_command_runs_without_a_reader(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     script = f"{AWAY} while ! [ -e $0/pid ]; do sleep 0.02; done"

@@ -130,7 +130,7 @@ class Checkout:
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=240, check=False)
 
     def make_on_a_terminal(self, answer: str, *words: str) -> str:
-        """What is shown there until make ends, when its question is answered so."""
+        """Return the output until make ends, with this answer to its question."""
         ours, theirs = pty.openpty()
         command = [str(self.bin / "make"), "-C", str(self.place), *words]
         with subprocess.Popen(command, env=self.environment, stdin=theirs, stdout=theirs, stderr=theirs) as process:

@@ -37,7 +37,7 @@ async def test_shuffles():
 
 
 def drawn(place: Path, **environment: str) -> tuple[str, str]:
-    """What these tests drew, and the number that their run tells."""
+    """Return the examples that these tests drew, and the number in their output."""
     (place / "test_draws.py").write_text(DRAWS)
     left_out = {"TRIKUBELET_EXPLORE", "RELIST_EXAMPLES", "PYTEST_ADDOPTS", "PYTHONHASHSEED"}
     inherited = {name: value for name, value in os.environ.items() if name not in left_out and "XDIST" not in name}
@@ -63,7 +63,7 @@ def test_what_a_run_explored_its_number_explores_again(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)  # three runs
-def test_who_explores_nothing_has_the_same_every_time_and_who_wants_more_examples_has_fresh_ones(
+def test_default_examples_are_fixed_and_exploration_draws_fresh_ones(
     tmp_path: Path,
 ) -> None:
     same, number = drawn(tmp_path)

@@ -98,7 +98,7 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def table(out: str) -> dict[str, str]:
-    """What the table at the end says of each stage."""
+    """Return the rows of the stages in the table at the end."""
     rows = out.replace("\r", "").rpartition("seconds\n")[2].splitlines()
     return {row[:46].strip(): re.sub(r"^ *(\d+ s|-) +", "", row[46:]) for row in rows}
 
@@ -142,7 +142,7 @@ def test_it_stops_at_the_first_that_does_not_and_names_what_was_not_run(tmp_path
 
 @pytest.mark.parametrize("whom", ["it alone", "its group"])
 @pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM), (129, signal.SIGHUP)])
-def test_who_ends_it_ends_the_stage_in_good_order_and_it_does_not_hold(
+def test_interrupt_ends_the_stage_in_order_and_fails_the_run(
     code: int, number: signal.Signals, whom: str, tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:
     gate = Gate(tmp_path, f"{ATTENDED} sh -c {shlex.quote(IN_GOOD_ORDER)}")

@@ -79,7 +79,7 @@ async def test_2_passes():
 
 
 def run(place: Path, tests: str, *words: str) -> str:
-    """What pytest says of these tests with the settings of ours."""
+    """Return pytest's output for these tests with our settings."""
     (place / "test_hanging.py").write_text(tests)
     inherited = {name: value for name, value in os.environ.items() if "XDIST" not in name and name != "PYTEST_ADDOPTS"}
     ours = [
@@ -119,7 +119,7 @@ def test_tests_after_one_that_hangs_pass(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.nightly  # a thread is waited for longer than a second
 @pytest.mark.timeout(120)
-def test_a_process_whose_test_waits_for_a_thread_is_replaced(tmp_path: Path) -> None:
+def test_worker_with_a_test_that_waits_for_a_thread_is_replaced(tmp_path: Path) -> None:
     said = run(tmp_path, IN_A_THREAD, "-n", "1")
 
     assert re.search(r"FAILED \S*::test_1", said), said

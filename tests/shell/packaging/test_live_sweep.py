@@ -32,7 +32,7 @@ def hierarchy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def dead_one() -> str:
-    """What is marked by a process that is no more."""
+    """Return the objects marked by an ended process."""
     with subprocess.Popen(["sleep", "600"]) as process:
         marks = marked.name(process.pid)
         process.kill()
@@ -61,9 +61,7 @@ def test_what_is_swept_is_reported_and_is_a_failure_where_nothing_was_expected(
     assert [f"swept tklive-{number}" for number in left] == capsys.readouterr().out.splitlines()
 
 
-def test_who_waits_for_another_ones_sweep_gives_up_and_names_him(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wait_for_another_sweep_times_out_and_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instance, "TEMPORARY", tmp_path)
     monkeypatch.setattr(instance, "BASE", tmp_path / "trikubelet-live")
     monkeypatch.setattr(instance, "ALONE_SECONDS_MAX", 0.0)
@@ -158,7 +156,7 @@ def test_a_cgroup_in_which_another_kubelet_has_processes_cannot_be_owned(hierarc
         claimed(151, "kubepods")
 
 
-def test_the_place_is_the_machines_wherever_somebody_has_his_temporary_files(tmp_path: Path) -> None:
+def test_sweep_uses_one_place_whatever_tmpdir_is(tmp_path: Path) -> None:
     """As the numbers are, by which two runs share bridges and cgroups, and the sweep of one would end the other."""
     program = (
         "from live.kit import instance, marked\nwith marked.directory() as made: print(instance.BASE, made.parent)"

@@ -98,7 +98,7 @@ def outcomes(summary: dict[str, Any]) -> tuple[dict[str, str], list[str]]:
 
 
 def told_after(ask: Callable[..., Any], call: int) -> Callable[..., Any]:
-    """The same, but the process is told to end when it has been asked so often."""
+    """Run the same, but signal the process to end after that many calls."""
     calls: list[object] = []
 
     def asked(*words: Any, **more: Any) -> Any:
@@ -167,7 +167,7 @@ def test_sigterm_as_soon_as_a_stage_has_begun_ends_it(place: Path, monkeypatch: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), [("TERM", "TERM"), ("TERM", "INT"), ("INT", "INT"), ("HUP", "TERM")])
-def test_who_is_told_a_second_time_while_a_stage_ends_still_writes_how_it_ended(
+def test_second_signal_during_a_stages_end_still_writes_the_result(
     first: str, second: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The stage itself tells us, and again when it is told in turn. Of a terminal's interrupt it would have heard."""
@@ -234,7 +234,7 @@ def test_of_a_run_that_is_killed_the_summary_names_the_stage_and_what_was_drawn_
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="it is known there which process a terminal tells")
 @pytest.mark.parametrize("where", ["foreground", "background"])
-def test_a_terminal_that_hangs_up_ends_who_is_in_its_foreground_though_nobody_hands_that_on(
+def test_terminal_hangup_ends_its_foreground_processes(
     where: str, tmp_path: Path, alone: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
     # Only the leader of the session is told by the kernel; this one waits for its child, as make does.

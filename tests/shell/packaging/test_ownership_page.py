@@ -36,7 +36,7 @@ def write(place: Path, docstring: str, made: str, package: str = "pods") -> None
 
 @pytest.mark.parametrize("made", ["{}", "[]", "set()", "Counter()", "deque(maxlen=1)", "collections.OrderedDict()"])
 @pytest.mark.parametrize("docstring", ["Keeps something.", "Owns nothing.", "Owns no state."])
-def test_a_collection_that_nobody_owns_is_named(
+def test_collection_without_an_owner_is_named(
     made: str, docstring: str, generator: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path, docstring, made)

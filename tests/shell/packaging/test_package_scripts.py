@@ -76,7 +76,7 @@ class Machine:
         return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=own)
 
     def told(self) -> list[str]:
-        """What the programs were told, oldest first."""
+        """Return the calls of the programs, oldest first."""
         told = self.root / "told"
         return told.read_text().splitlines() if told.exists() else []
 
@@ -86,7 +86,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_what_somebody_runs_from_or_unpacks_at_this_moment_stays(machine: Machine) -> None:
+def test_copies_in_use_or_being_unpacked_stay(machine: Machine) -> None:
     for name in ("trikubelet_old", "trikubelet_mapped", "trikubelet_new.tmp"):
         machine.unpacked(name, 60)
     locks = {f".trikubelet_{name}_lock" for name in ("old", "mapped", "new")}

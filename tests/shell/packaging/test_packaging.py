@@ -71,7 +71,7 @@ PROGRAM = "import sys\ndef program():\n    print(__file__, sys.argv[1:])\n    re
 
 
 def with_program(directory: Path) -> Path:
-    """The same with a program of its own, which tells where it is run from."""
+    """Return the same with a program of its own, which prints where it is run from."""
     archive = single_file(directory)
     with ZipFile(archive, "a") as made:
         for name in ("__init__", "cli/__init__"):

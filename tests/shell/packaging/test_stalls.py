@@ -49,7 +49,7 @@ def test_the_command_ends_as_it_does_and_what_stalls_ends_with_it() -> None:
     assert all(ends(pid) for pid in said[:processors])
 
 
-def test_who_may_not_is_told_so() -> None:
+def test_unprivileged_user_gets_an_error() -> None:
     done = run("true", before=["setpriv", "--bounding-set=-sys_nice"])
 
     assert (1, "stalls: only root may have the machine stand still: Operation not permitted\n") == (

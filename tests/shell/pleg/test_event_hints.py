@@ -191,7 +191,7 @@ async def test_a_runtime_without_events_is_asked_again_when_it_may_have_been_exc
     assert 1 == sum("does not send events" in record.message for record in caplog.records)
 
 
-async def test_a_quiet_node_whose_events_come_is_listed_every_five_seconds(autojump_clock: MockClock) -> None:
+async def test_quiet_node_with_events_is_listed_every_five_seconds(autojump_clock: MockClock) -> None:
     shelf = Telling()
     shelf.containers = {"a": {"c": RUNNING}}
     async with hinted(shelf) as watch:

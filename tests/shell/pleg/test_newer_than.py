@@ -89,7 +89,7 @@ class Stage(Shelf):
         return {before[-1], *(state for at, state in told if at > since)}
 
     async def suffer(self) -> None:
-        """What a call has to go through before it does its work, or after."""
+        """Apply the problems of a call before its work, or after."""
         if self.is_calm:
             await trio.sleep(0.001)
             return
@@ -147,7 +147,7 @@ class Noting(Pleg):
         super()._settle(job, found)
 
     def check_error(self, error: Exception, acted: float) -> None:
-        """Whether it is that of an inspection begun since the instant ``acted``."""
+        """True if it is that of an inspection begun since the instant ``acted``."""
         assert self._began[error] > acted
 
 
@@ -197,7 +197,7 @@ async def live(seed: int, cache_type: Callable[[], PodCache] = PodCache) -> None
 
 
 def check(stage: Stage, seen: PodObservation, acted: float) -> None:
-    """Whether every container is shown as it was at some moment since the instant ``acted``."""
+    """True if every container is shown as it was at some moment since the instant ``acted``."""
     shown = {container.id: container.state for container in seen.containers}
     for uid, id_ in stage.history:
         if uid == seen.uid:
@@ -221,7 +221,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.nightly) for first in (30, 60, 90))])
-def test_who_waits_for_something_newer_gets_it_and_it_is_true(first: int) -> None:
+def test_waiter_for_something_newer_gets_a_true_observation(first: int) -> None:
     run_all(range(first, first + 30))
 
 

@@ -46,7 +46,7 @@ async def test_a_second_look_wakes_if_it_shows_something_else(
         assert woken == await watch.wakes()
 
 
-async def test_what_no_list_shows_is_seen_by_who_looks_inside(autojump_clock: MockClock) -> None:
+async def test_change_outside_of_lists_is_seen_by_an_inspection(autojump_clock: MockClock) -> None:
     shelf = Shelf()
     shelf.containers = {"a": {"c": RUNNING}}
     async with watching(shelf) as watch:

@@ -154,7 +154,7 @@ class Watch:
         self.pleg = Pleg(shelf, *to, bounds, events=self.events)  # type: ignore[arg-type]
 
     async def wakes(self) -> list[str]:
-        """Who was woken since last asked."""
+        """Return the pods that were woken since the last call."""
         await trio.testing.wait_all_tasks_blocked()
         return sorted(await self.woken.collect()) if self.woken else []
 
@@ -164,7 +164,7 @@ class Watch:
         return sorted(await self.died.collect()) if self.died else []
 
     def states(self, uid: str) -> dict[str, ContainerState]:
-        """What the cache knows of a pod's containers."""
+        """Return the cached state of a pod's containers."""
         return {c.id: c.state for c in self.cache.get(uid).containers}
 
 
@@ -180,7 +180,7 @@ async def watching(shelf: Shelf, bounds: Bounds = BOUNDS) -> AsyncIterator[Watch
 # ---- what a list leads to ----
 
 
-async def test_started_and_died_wake_a_pod_and_nothing_new_wakes_nobody(autojump_clock: MockClock) -> None:
+async def test_start_and_death_wake_a_pod_and_no_change_wakes_none(autojump_clock: MockClock) -> None:
     shelf = Shelf()
     shelf.containers = {
         "1234": {"c1": EXITED, "c2": RUNNING, "c3": UNKNOWN},
@@ -305,7 +305,7 @@ async def test_a_pod_that_has_just_stopped_still_says_where_it_was(
         assert ips == watch.cache.get("a").ips
 
 
-async def test_one_hung_pod_delays_itself_and_nobody_else(autojump_clock: MockClock) -> None:
+async def test_hung_pod_delays_only_itself(autojump_clock: MockClock) -> None:
     shelf = Shelf()
     shelf.containers = {"hung": {"h": RUNNING}, **{f"p{n}": {f"c{n}": RUNNING} for n in range(50)}}
     shelf.gates["h"] = trio.Event()
@@ -573,7 +573,7 @@ async def test_a_pod_with_something_that_its_label_does_not_find_is_seen_by_full
     assert 2.0 == pytest.approx(trio.current_time())
 
 
-async def test_an_on_demand_relist_whose_pod_got_a_stray_container_meanwhile_is_thrown_away(
+async def test_on_demand_relist_is_dropped_if_its_pod_got_a_stray_container(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(level(2), logger="trikubelet.pleg.pleg")
@@ -844,7 +844,7 @@ async def test_pods_that_cannot_be_inspected_are_named_once_and_once_more_when_t
     assert second == "Inspected again, or gone: " + ", ".join(f"default/p{n}" for n in range(5)) + " and 1 more"
 
 
-async def test_a_pod_whose_inspection_hangs_is_told_of_as_soon_as_it_counts_as_hung(
+async def test_pod_with_a_hanging_inspection_is_reported_once_it_counts_as_hung(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     shelf = Shelf()

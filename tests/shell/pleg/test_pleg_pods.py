@@ -40,13 +40,13 @@ def end_full_list(made: PlegPods, began: float, due: tuple[str, ...] = ()) -> se
     return made.full_list_ended(began, began + 0.5, due, change)
 
 
-def test_who_was_asked_for_first_is_listed_first() -> None:
+def test_first_requested_pod_is_listed_first() -> None:
     made = pods("b", "a", "c")
 
     assert ["b", "a", "c", None] == [made.begin_list(ALWAYS) for _ in range(4)]
 
 
-def test_who_is_being_listed_or_inspected_waits_on() -> None:
+def test_pod_being_listed_or_inspected_keeps_waiting() -> None:
     made = pods("a", "b", "c")
     made.begin_list(ALWAYS)
     ask(made, "a", 3.0)
@@ -64,7 +64,7 @@ def test_asking_again_keeps_the_turn() -> None:
     assert "a" == made.begin_list(ALWAYS)
 
 
-def test_who_is_about_to_be_answered_by_the_full_list_waits_for_it() -> None:
+def test_pod_covered_by_the_next_full_list_waits_for_it() -> None:
     made = pods("a", "b")
 
     assert ["b", None] == [made.begin_list(0.5) for _ in range(2)]
@@ -96,7 +96,7 @@ def test_a_request_without_room_keeps_the_rest_of_the_record() -> None:
     assert made.get("b").requested_at is None
 
 
-def test_inspections_begin_in_the_order_they_fell_due_but_for_pods_somebody_waits_for() -> None:
+def test_inspections_start_in_order_with_awaited_pods_first() -> None:
     made = PlegPods(10)
     assert {"a", "b", "c"} == end_full_list(made, 1.0, ("a", "b", "c"))
     made.found("c", job("c", 2.0))

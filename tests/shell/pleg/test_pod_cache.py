@@ -89,7 +89,7 @@ async def test_the_error_of_an_inspection_begun_before_is_not_raised_whatever_wa
     assert 4.0 == (await cache.newer_than("a", 2.0)).observed_at
 
 
-async def test_waiting_ends_for_those_whose_pod_was_seen_and_for_nobody_else(autojump_clock: MockClock) -> None:
+async def test_only_waiters_of_an_observed_pod_are_woken(autojump_clock: MockClock) -> None:
     cache = PodCache()
     got: list[str] = []
 

@@ -44,7 +44,7 @@ def relist(request: pytest.FixtureRequest) -> Relist:
 
 
 async def relisted(relist: Relist, shelf: Shelf) -> Events:
-    """What a list reports that anybody may conclude something from, once every pod was inspected."""
+    """Return the relevant reports of a list, once every pod was inspected."""
     changes = relist.observe(await shelf.list_sandboxes(), await shelf.list_containers())
     for change in changes:
         relist.advance(change.uid)
@@ -302,7 +302,7 @@ async def test_running_pod_and_container_count(autojump_clock: MockClock) -> Non
 
 
 async def satisfied(watch: Watch, uid: str, since: float) -> bool:
-    """Whether a worker that waits since then may go on."""
+    """True if a worker that waits since then may continue."""
     with trio.move_on_after(0.001) as scope:
         await watch.cache.newer_than(uid, since)
     return not scope.cancelled_caught

@@ -207,11 +207,11 @@ class FixedHealth:
         return self.problem
 
     def supports_user_namespaces(self, handler: str) -> bool:
-        """Whether a test said so."""
+        """True if a test set it."""
         return handler in self.maps_users_of
 
     def supports_recursive_read_only(self, handler: str) -> bool:
-        """Whether a test said so."""
+        """True if a test set it."""
         return handler in self.reads_only_below_of
 
     def supports_strict_groups(self) -> bool | None:
@@ -275,7 +275,7 @@ class Script:
         self.shown.append(pod.metadata.uid)
 
     def seconds_left(self, pod: Pod) -> float | None:
-        """What a test says."""
+        """Return what a test set."""
         return self.left_seconds
 
     def begin_despite_leftovers(self, uid: str) -> None:
@@ -308,7 +308,7 @@ class Script:
 
     @property
     def told(self) -> list[str]:
-        """What was tried, in order."""
+        """Return the attempts, in order."""
         return [what for _, what, _ in self.calls]
 
     @property
@@ -327,7 +327,7 @@ class NothingThere:
         self.failing_since = None
 
     def pod(self, uid: str) -> PodRecord | None:
-        """What a test said."""
+        """Return what a test set."""
         return next((one for one in self.records if one.uid == uid), None)
 
     def uids(self) -> list[str]:
@@ -343,13 +343,13 @@ class NothingThere:
         return []
 
     def is_running(self, uid: str) -> bool:
-        """Whether a test said so."""
+        """True if a test set it."""
         return any(one.uid == uid for one in self.records)
 
     def running(self, beside: Collection[str]) -> list[PodRecord]:
-        """What a test said."""
+        """Return what a test set."""
         return [one for one in self.records if one.uid not in beside]
 
     def may_have(self, uid: str) -> bool:
-        """Whether a test said so."""
+        """True if a test set it."""
         return uid in self.having

@@ -61,12 +61,12 @@ class Bench:
             nursery.cancel_scope.cancel()
 
     def kept(self, note: NodeNote) -> dict[str, object]:
-        """What the file has of each pod's container."""
+        """Return the file's entry of each pod's container."""
         found = read(self.files.node_note(note)).pods
         return {uid: (one.container_resources or {}).get("main") for uid, one in found.items()}
 
     def given(self, asked: str) -> str:
-        """What a pod is allocated that asks for so much."""
+        """Return the allocation of a pod with that request."""
         (one,) = self.allocations.as_allocated(web(asked)).spec.containers
         return str(one.resources.requests["cpu"]) if one.resources else ""
 

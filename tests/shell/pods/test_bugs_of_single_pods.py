@@ -42,7 +42,7 @@ def told_of_bad(node: Node) -> set[str]:
     return {event.message for event in node.events.all() if event.about.name == "bad" and event.reason == "FailedSync"}
 
 
-async def test_a_pod_about_which_nobody_can_say_what_is_unsupported_is_run(
+async def test_pod_is_run_despite_a_bug_in_finding_unsupported_fields(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     breaks_for_bad(monkeypatch, unsupported_reports, "unsupported_fields")
@@ -108,5 +108,5 @@ async def test_a_pod_that_cannot_be_compared_holds_up_no_news_of_others(
 
 
 def edited(one: Pod, label: str) -> Pod:
-    """The same pod with another label."""
+    """Return the same pod with another label."""
     return msgspec.structs.replace(one, metadata=msgspec.structs.replace(one.metadata, labels={"edit": label}))

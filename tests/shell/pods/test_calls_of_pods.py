@@ -49,7 +49,7 @@ def _too_many(calls: Counter[str], bounds: Mapping[str, float]) -> dict[str, flo
     return {call: calls[call] / PODS for call, most in bounds.items() if calls[call] > most * PODS}
 
 
-async def test_a_full_list_answers_who_waits_since_before_it_began(autojump_clock: MockClock) -> None:
+async def test_full_list_answers_waiters_from_before_it_began(autojump_clock: MockClock) -> None:
     """Fifty pods are asked for at once of a runtime that takes 0.6 s for the lists of one: most wait when a full list
     begins. Without that rule each is listed by itself, too."""
     calls: Counter[str] = Counter()

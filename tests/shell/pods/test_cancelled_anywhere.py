@@ -156,7 +156,7 @@ async def test_an_agent_killed_anywhere_is_succeeded_by_one_that_starts_nothing_
 # ---- settle, on which this rests ----
 
 
-async def test_a_call_whose_sync_was_cancelled_before_it_began_does_not_begin(autojump_clock: MockClock) -> None:
+async def test_call_of_a_cancelled_sync_does_not_begin(autojump_clock: MockClock) -> None:
     begun = []
 
     async def call() -> None:

@@ -40,7 +40,7 @@ class Starter:
         self.asked: list[str] = []
 
     def back_offs(self, *_: object) -> list[RetryAt]:
-        """What keeps the pod from starting over."""
+        """Return what keeps the pod from starting over."""
         return list(self.waits)
 
     async def start(self, _: object, start: Start) -> None:

@@ -35,14 +35,15 @@ class Kept(CrashBackoffs):
         return self.ended(name, self.clock.now_ns())
 
     def ended(self, name: str, finished_at: int) -> Wait | None:
-        """The same of one that ended then."""
+        """Return the same of one that ended then."""
         asked = (pod(name, uid=name), container("app"), finished_at)
         if (wait := self.left(*asked)) is None:
             self.count(*asked)
         return wait
 
     def lets_go(self, name: str) -> tuple[Pod, Container, int]:
-        """The same of one that is taken away so that its pod starts over: the pod, the container and when it ended."""
+        """Return the same of one that is removed so that its pod starts over: the pod, the container and when it
+        ended."""
         asked = (pod(name, uid=name), container("app"), self.clock.now_ns())
         self.let_go(*asked)
         return asked
@@ -136,7 +137,7 @@ async def test_a_pod_that_is_gone_is_forgotten(autojump_clock: MockClock, monkey
 
 
 def crash_runs(bench: Bench) -> int:
-    """How often the container was started."""
+    """Return how often the container was started."""
     return len(bench.world.runs.get(("uid-crash", "main"), ()))
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from trio.testing import MockClock
 
 
-async def test_static_pod_whose_init_container_is_gone_from_the_runtime_is_running_after_a_restart_of_the_agent(
+async def test_static_pod_with_a_lost_init_container_is_running_after_a_restart_of_the_agent(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()

@@ -47,7 +47,7 @@ def said(node: Node, reason: str) -> list[str]:
 
 
 def waiting(node: Node) -> k8s.ContainerStateWaiting | None:
-    """What the first container of the pod waits for, as it is shown."""
+    """Return the shown reason for which the pod's first container waits."""
     status = node.statuses.get("uid-web")
     state = status.container_statuses[0].state if status else None
     return state.waiting if state else None
@@ -77,7 +77,7 @@ async def test_a_container_shows_as_waiting_until_its_hook_is_over(autojump_cloc
         await until(lambda: phase(node, "uid-web") == "Running")
 
 
-async def test_a_container_whose_first_hook_fails_is_stopped_and_started_again_after_a_back_off(
+async def test_container_with_a_failing_post_start_hook_restarts_with_back_off(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -108,7 +108,7 @@ async def test_a_container_that_never_restarts_has_failed_when_its_first_hook_di
     assert 1 == sum(" start c" in line for line in bench.world.trace)
 
 
-async def test_a_pod_whose_first_hook_hangs_can_be_deleted_and_holds_up_no_other(autojump_clock: MockClock) -> None:
+async def test_pod_with_a_hanging_post_start_hook_can_be_deleted(autojump_clock: MockClock) -> None:
     bench = Bench()
     hanging = pod("web", hooked(post_start=does("hang"), pre_stop=does("echo", "bye")))
     async with bench.agent(hanging) as node:
@@ -198,7 +198,7 @@ async def test_pre_stop_hook_of_a_sidecar_that_outlasts_the_grace_lives_until_th
     assert run.ended_at == pytest.approx(float(ended[0].split()[0]), abs=0.1)
 
 
-async def test_pre_stop_command_whose_runtime_goes_away_after_the_grace_has_failed_once(
+async def test_pre_stop_command_fails_once_if_the_runtime_leaves_after_the_grace(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench, begun = Bench(), []
@@ -423,7 +423,7 @@ async def test_a_hook_that_finds_no_tls_is_reported_again_without_it_and_without
         ("port nobody not found", replace(ASKED, port="nobody")),
     ],
 )
-async def test_a_hook_that_reaches_nobody_has_failed(
+async def test_hook_without_a_listener_has_failed(
     expected: str, action: k8s.HTTPGetAction, autojump_clock: MockClock
 ) -> None:
     bench = Bench()

@@ -151,7 +151,7 @@ async def test_a_container_that_cannot_be_made_says_why_while_it_waits_for_the_n
 
 
 @pytest.mark.parametrize("lives_seconds", [0.0, 0.05])
-async def test_a_pod_whose_sandbox_dies_once_has_another_at_once(
+async def test_pod_gets_another_sandbox_at_once_after_one_death(
     lives_seconds: float, autojump_clock: MockClock
 ) -> None:
     bench = Bench()
@@ -177,7 +177,7 @@ async def test_a_pod_that_waits_for_its_next_sandbox_ends_at_once(autojump_clock
 
 
 def waits(paces: MakingPaces, name: str) -> bool:
-    """Whether another sandbox of that pod has to wait; it is made if not."""
+    """True if another sandbox of that pod has to wait; it is made if not."""
     try:
         paces.confirm_sandbox(pod(name))
     except RetryAt:

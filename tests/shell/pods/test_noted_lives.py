@@ -57,7 +57,7 @@ async def test_a_pod_that_is_brought_again_has_all_its_time_again(autojump_clock
 
 
 @pytest.mark.parametrize(("policy", "code", "ended"), [("Never", 3, "Failed"), ("OnFailure", 0, "Succeeded")])
-async def test_a_finished_pod_whose_containers_were_removed_for_their_disk_does_not_run_again(
+async def test_finished_pod_with_removed_containers_does_not_run_again(
     policy: str, code: int, ended: str, autojump_clock: MockClock
 ) -> None:
     bench = Bench()

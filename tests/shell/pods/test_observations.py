@@ -31,7 +31,7 @@ class Cache:
         return self.seen
 
     def is_newer(self, _: str, __: float) -> bool:
-        """What a test says."""
+        """Return what a test set."""
         return self._is_newer
 
     async def newer_than(self, _: str, __: float) -> PodObservation:

@@ -70,7 +70,7 @@ async def test_a_container_that_does_not_start_is_counted_with_its_reason(autoju
     assert {} == node.puller.figures.durations
 
 
-async def test_what_is_edited_is_updated_and_what_nobody_wanted_is_an_orphan(autojump_clock: MockClock) -> None:
+async def test_edits_count_as_updates_and_undesired_pods_as_orphans(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.agent(pod("old"), pod("web")) as node:
         await until(lambda: {phase(node, "uid-web"), phase(node, "uid-old")} == {"Running"})

@@ -61,7 +61,7 @@ def shown(node: Node, uid: str = "uid-web", name: str = "main") -> k8s.Container
 
 
 def flags(node: Node, uid: str = "uid-web", name: str = "main") -> tuple[bool, bool | None]:
-    """Whether a container is shown ready, and started."""
+    """Return whether a container is shown as ready, and as started."""
     found = shown(node, uid, name)
     return (found.ready, found.started) if found else (False, False)
 
@@ -130,7 +130,7 @@ async def test_a_container_that_fails_its_liveness_probe_is_killed_and_started_a
 
 
 @pytest.mark.parametrize("probe", ["liveness_probe", "startup_probe"])
-async def test_who_is_killed_for_a_probe_again_and_again_backs_off(probe: str, autojump_clock: MockClock) -> None:
+async def test_container_killed_repeatedly_by_a_probe_backs_off(probe: str, autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.agent(probed(**{probe: command("dies 0", failure_threshold=1)})) as node:
         await until(lambda: waiting_reason(node) == "CrashLoopBackOff", 60)
@@ -270,7 +270,7 @@ async def test_an_answer_is_waited_for_as_long_as_the_probe_says(
     assert 11 < trio.current_time() - began < 13
 
 
-async def test_a_probe_that_hangs_fails_by_its_timeout_and_holds_up_nobody(autojump_clock: MockClock) -> None:
+async def test_hanging_probe_times_out_and_delays_no_other(autojump_clock: MockClock) -> None:
     bench = Bench()
     hangs = probed(name="hangs", liveness_probe=http("hang", timeout_seconds=2, failure_threshold=2, period_seconds=1))
     async with bench.agent(hangs, probed(readiness_probe=http("ok"))) as node:
@@ -280,7 +280,7 @@ async def test_a_probe_that_hangs_fails_by_its_timeout_and_holds_up_nobody(autoj
     assert "context deadline exceeded" in messages(node, "Unhealthy")[0]
 
 
-async def test_errors_of_the_runtime_are_told_and_kill_nobody(autojump_clock: MockClock) -> None:
+async def test_runtime_errors_of_probes_are_reported_and_kill_no_container(autojump_clock: MockClock) -> None:
     """A port without a name cannot be asked, whatever the container does."""
     nameless = k8s.Probe(tcp_socket=k8s.TCPSocketAction(port="nameless"), period_seconds=1, failure_threshold=1)
     bench = Bench()

@@ -74,7 +74,7 @@ class Late(MemoryRuntime):
 
 @pytest.mark.parametrize("sources", [("file",), ("file", "api")], ids=["all spoke", "the API server is away"])
 @pytest.mark.parametrize(("status", "lists"), [(10, 0), (0, 10), (10, 5), (5, 10)])
-async def test_nobody_is_rejected_before_the_runtime_has_spoken(
+async def test_no_pod_is_rejected_before_the_runtime_has_answered(
     autojump_clock: MockClock, status: float, lists: float, sources: tuple[str, ...]
 ) -> None:
     bench = Bench()
@@ -113,7 +113,7 @@ async def test_before_the_first_list_no_pod_passes_for_one_that_an_earlier_agent
         nursery.cancel_scope.cancel()
 
 
-async def test_who_waits_to_be_rejected_has_no_worker_and_an_edit_does_not_get_him_one(
+async def test_pod_waiting_for_rejection_gets_no_worker_by_an_edit(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -369,7 +369,7 @@ async def test_a_pod_that_goes_while_others_are_admitted_is_not(
         assert many(40).keys() == set(node.workers.uids)
 
 
-async def test_a_pod_that_is_being_deleted_is_not_started_whoever_sees_it_first(autojump_clock: MockClock) -> None:
+async def test_pod_being_deleted_is_not_started_by_any_path(autojump_clock: MockClock) -> None:
     bench = Bench()
     web = pod("web", source="api")
     deleting = msgspec.structs.replace(web.metadata, deletion_timestamp="2027-01-15T08:00:00Z")
@@ -381,7 +381,7 @@ async def test_a_pod_that_is_being_deleted_is_not_started_whoever_sees_it_first(
         assert not [line for line in bench.world.trace if " start " in line]
 
 
-async def test_what_a_pod_asks_for_in_vain_is_reported_whoever_sees_it_first(autojump_clock: MockClock) -> None:
+async def test_unsupported_fields_are_reported_by_any_path(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.agent() as node:
         await until(lambda: node.desired.all_ready)
@@ -392,7 +392,7 @@ async def test_what_a_pod_asks_for_in_vain_is_reported_whoever_sees_it_first(aut
         assert [("UnsupportedFields", 1)] == [(event.reason, event.count) for event in node.events.about("uid-web")]
 
 
-async def test_nothing_of_a_mirror_pod_starts_whoever_sees_it_first(autojump_clock: MockClock) -> None:
+async def test_mirror_pod_is_not_started_by_any_path(autojump_clock: MockClock) -> None:
     bench = Bench()
     web = pod("web", source="api")
     annotations = {**web.metadata.annotations, CONFIG_MIRROR: "uid-static"}

@@ -38,7 +38,7 @@ class Admitting:
         self.ended: list[str] = []
 
     def evaluate(self, _: Pod) -> Admitted | Rejection:
-        """What a test says."""
+        """Return what a test set."""
         return self.says
 
     def make_room(self, _: Pod, admitted: Admitted) -> None:
@@ -65,12 +65,12 @@ class Desk:
         )
 
     def decide(self, asks: Pod) -> bool:
-        """Whether it still waits."""
+        """True if it still waits."""
         return self.decisions.decide(Waiting(asks, self.allocations.as_allocated(asks)))
 
     @property
     def pending(self) -> Pending | None:
-        """What is noted."""
+        """Return the note."""
         return self.notes.pending("uid-web")
 
 

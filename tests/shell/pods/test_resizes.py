@@ -100,7 +100,7 @@ class ResizeBench(Bench):
         return [one for one in self.world.all_containers() if one.name == name][-1]
 
     def order(self) -> list[str]:
-        """What was told, once where it was told again and again."""
+        """Return the reports, repeated ones once."""
         return [one for n, one in enumerate(self.told) if n == 0 or self.told[n - 1] != one]
 
 
@@ -122,7 +122,7 @@ def resizing(node: Node, uid: str = "uid-web") -> list[tuple[str, str, str, int 
 
 
 def has(node: Node, amounts: tuple[str, str], uid: str = "uid-web") -> bool:
-    """Whether the status tells that the container has them, and nothing of a resize any more."""
+    """True if the status shows that the container has them, and no resize."""
     cpu, memory = amounts
     told = k8s.ResourceRequirements(limits={"cpu": cpu, "memory": memory}, requests={"cpu": cpu, "memory": memory})
     found = [(one.resources, one.allocated_resources) for one in shown(node, uid).container_statuses]
@@ -472,7 +472,7 @@ async def test_a_note_that_cannot_be_read_is_said_and_what_the_runtime_tells_is_
         )
 
 
-async def test_what_nobody_noted_keeps_its_room_while_it_uses_more_than_it_shall_have(
+async def test_unnoted_container_keeps_its_room_while_it_uses_too_much(
     autojump_clock: MockClock,
 ) -> None:
     """The memory runtime's containers use a megabyte each."""

@@ -51,14 +51,14 @@ def waits_for(node: Node, name: str) -> str:
 
 
 def all_restarting(node: Node) -> str:
-    """What the condition says of it."""
+    """Return the condition about it."""
     status = node.statuses.get(UID)
     assert status is not None
     return {one.type: one.status for one in status.conditions}["AllContainersRestarting"]
 
 
 def has_run(node: Node, name: str, times: int) -> bool:
-    """Whether the container runs, and has been started so often before."""
+    """True if the container runs, and was started that often before."""
     status = statuses(node).get(name)
     return status is not None and status.restart_count == times and bool(status.state and status.state.running)
 
@@ -160,7 +160,7 @@ async def test_of_two_causes_each_waits_as_often_as_it_has_ended(autojump_clock:
     assert [2, 12, 22, 42] == [pytest.approx(after - before, abs=2.5) for before, after in pairwise(rounds)]
 
 
-async def test_who_looks_for_what_ails_the_pod_does_not_wait_for_its_back_off(autojump_clock: MockClock) -> None:
+async def test_debugger_does_not_wait_for_the_pods_back_off(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.agent(again()) as node:
         await until(lambda: has_run(node, "boss", 3), 100)

@@ -112,7 +112,7 @@ async def test_a_critical_pod_that_is_taken_back_while_it_waits_never_begins(aut
         assert not [line for line in bench.world.trace if " start " in line and "critical" in line]
 
 
-async def test_a_critical_pod_for_which_there_is_no_room_at_all_has_failed_and_nobody_ended_for_it(
+async def test_critical_pod_without_possible_room_fails_and_preempts_no_pod(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench(allocatable=TWO_CORES)

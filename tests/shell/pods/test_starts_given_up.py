@@ -83,7 +83,7 @@ async def test_what_the_runtime_keeps_of_a_start_it_gave_up_keeps_no_pod_from_ru
 
 
 @pytest.mark.parametrize("reason", ["", "StartError"])
-async def test_a_start_whose_program_may_run_is_waited_for(reason: str, autojump_clock: MockClock) -> None:
+async def test_start_that_may_have_run_its_program_is_waited_for(reason: str, autojump_clock: MockClock) -> None:
     bench = Bench()
     left = await with_a_start_given_up(bench, reason)
     runtime = Stubborn(bench.world, bench.problems)

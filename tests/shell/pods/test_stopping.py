@@ -313,7 +313,7 @@ async def test_a_sidecar_goes_on_while_a_main_container_is_not_known_to_be_down(
     assert ["s"] == runtime.boxes
 
 
-async def test_a_sidecar_whose_hook_is_cut_lets_no_other_go_before_the_main_containers(
+async def test_sidecar_with_a_cut_hook_keeps_the_stop_order(
     autojump_clock: MockClock,
 ) -> None:
     web = pod("web", container("a"), init=[sidecar("proxy"), sidecar("logs", CUT)])
@@ -343,7 +343,7 @@ async def test_a_sidecar_has_its_turn_when_a_main_container_is_past_stopping(aut
     ("syncs", "seconds", "error"),
     [(16, 0, LOST), (2, 150, RuntimeTimeout("late"))],
 )
-async def test_a_container_whose_stops_are_not_answered_while_others_are_goes_with_its_sandbox(
+async def test_container_with_unanswered_stops_ends_with_its_sandbox(
     syncs: int, seconds: float, error: RuntimeCallError, autojump_clock: MockClock
 ) -> None:
     runtime, tried = Restarting(*[(seconds, error)] * 30), 0

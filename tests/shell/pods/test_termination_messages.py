@@ -49,7 +49,7 @@ def disk(message: bytes = b"") -> MemoryPodFiles:
 
 
 async def learned(messages: TerminationMessages, web: Pod, *containers: ContainerStatus) -> Mapping[str, str]:
-    """What is known once the pod was observed with these containers."""
+    """Return the messages after an observation of the pod with these containers."""
     seen = PodObservation("uid-web", containers=containers)
     await messages.read(web, seen)
     return messages.of("uid-web", seen)

@@ -44,7 +44,7 @@ def disk(tmp_path: Path) -> DiskPodFiles:
 
 
 def agent(disk: DiskPodFiles, *able: str, pool: IdPool = ALL, users: Sequence[IdRange] = ()) -> UserIds:
-    """What an agent has of it, which begins now; ``able`` are the runtime handlers that can do it."""
+    """Return the state of an agent that begins now; ``able`` are the runtime handlers that can do it."""
     return UserIds(disk, pool, FixedHealth(maps_users_of=able or ("",)), lambda: users)
 
 
@@ -169,7 +169,7 @@ def test_a_disk_that_fails_is_reported(
 
 
 def given(bench: Bench, uid: str) -> list[IdRange | None]:
-    """What each sandbox of the pod that stands, and each container in it, has."""
+    """Return the ids of each existing sandbox of the pod, and of each container in it."""
     world = bench.world
     standing = [s.id for s in world.sandboxes.values() if s.uid == uid and s.state is SandboxState.READY]
     made = [one.config for one in world.containers.values() if one.status.sandbox_id in standing]

@@ -198,7 +198,7 @@ async def test_beside_remains_that_never_go_a_pod_begins_as_any_other_when_it_is
     assert ["sync", "terminate 30", "clean up", "clean up" if rejected else "sync"] == script.told[:4]
 
 
-async def test_remains_of_a_pod_that_nobody_wants_any_more_are_an_orphan_s(autojump_clock: MockClock) -> None:
+async def test_leftovers_of_an_undesired_pod_are_those_of_an_orphan(autojump_clock: MockClock) -> None:
     script, runtime, bounds = Script(takes_seconds=1), NothingThere(), Bounds()
     async with workers_of(script, runtime) as workers:
         workers.begin(A)
@@ -368,7 +368,7 @@ async def test_a_static_pod_begins_when_what_ran_under_its_name_has_ended_by_its
         assert {"uid-a"} == {uid for _, _, uid in script.calls}
 
 
-async def test_before_the_runtime_was_listed_no_static_pod_has_a_turn_and_then_first_who_runs(
+async def test_static_pods_wait_for_the_first_list_and_running_ones_go_first(
     autojump_clock: MockClock,
 ) -> None:
     script, runtime = Script(), NothingThere("uid-a", "uid-b")
@@ -478,7 +478,7 @@ async def test_many_pods_each_get_their_last_request(autojump_clock: MockClock) 
     assert 100 == len(script.calls)
 
 
-async def test_cancelling_the_pods_asks_nobody_to_stop(autojump_clock: MockClock) -> None:
+async def test_cancelling_the_workers_stops_no_container(autojump_clock: MockClock) -> None:
     script = Script(takes_seconds=5)
     async with workers_of(script) as workers:
         workers.begin(A)
@@ -501,9 +501,7 @@ async def test_what_exists_already_is_seen_again_before_anything_is_done_to_it(
 
 
 @pytest.mark.parametrize("moved", ["moved", UUID])
-async def test_nobody_has_a_turn_under_a_uid_under_which_another_name_runs(
-    moved: str, autojump_clock: MockClock
-) -> None:
+async def test_no_pod_starts_under_a_uid_with_another_running_name(moved: str, autojump_clock: MockClock) -> None:
     """It stood in line before anybody knew what runs. It has no worker then, for the orphan needs the UID's."""
     script, runtime = Script(), NothingThere(moved)
     runtime.has_listed = False

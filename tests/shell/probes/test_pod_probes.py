@@ -69,7 +69,7 @@ async def test_a_container_that_ended_is_not_probed(autojump_clock: MockClock) -
     assert 0 == subject.changes
 
 
-async def test_who_was_stopped_serves_no_more_though_the_next_one_answers_at_its_address(
+async def test_stopped_container_is_not_ready_though_its_address_answers(
     autojump_clock: MockClock,
 ) -> None:
     subject = Subject()
@@ -102,7 +102,7 @@ async def test_only_what_means_something_for_the_pod_wakes_it(autojump_clock: Mo
         assert changes == subject.changes
 
 
-async def test_who_is_being_stopped_is_not_killed_for_what_was_asked_before(autojump_clock: MockClock) -> None:
+async def test_container_being_stopped_is_not_killed_by_an_earlier_probe(autojump_clock: MockClock) -> None:
     subject = Subject()
     subject.look(seen("one"))
     subject.probes.end()
@@ -163,7 +163,7 @@ async def test_a_bug_in_a_probe_costs_a_result_and_is_logged_once(
     assert 1 == sum("a bug in its probe" in record.message for record in caplog.records)
 
 
-async def test_a_broken_invariant_is_not_kept_from_anybody(autojump_clock: MockClock) -> None:
+async def test_broken_invariant_is_not_contained(autojump_clock: MockClock) -> None:
     subject = Subject()
     subject.look(seen("one"))
     with pytest.raises(ExceptionGroup) as found:

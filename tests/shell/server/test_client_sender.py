@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trikubelet.server.relay import Silence
 
 
-async def test_who_is_cancelled_before_anything_was_sent_has_torn_nothing(autojump_clock: MockClock) -> None:
+async def test_cancelled_send_before_the_first_byte_tears_nothing(autojump_clock: MockClock) -> None:
     near, far = memory_stream_pair()
     sender = ClientSender(far)
     with trio.CancelScope() as scope:
@@ -57,7 +57,7 @@ async def test_what_is_being_sent_has_a_second_and_the_closing_message_what_is_l
     assert [end] == ends
 
 
-async def test_amid_what_nobody_finishes_there_is_no_closing_message(autojump_clock: MockClock) -> None:
+async def test_unfinished_send_has_no_closing_message(autojump_clock: MockClock) -> None:
     """Nothing is shielded where ``finishes`` does not run, since nothing would end the shield."""
     _, far = lockstep_stream_pair()
     sender = ClientSender(far)
@@ -69,7 +69,7 @@ async def test_amid_what_nobody_finishes_there_is_no_closing_message(autojump_cl
     assert 5 == trio.current_time()
 
 
-async def test_last_words_that_nobody_takes_or_hears_are_given_up(autojump_clock: MockClock) -> None:
+async def test_unread_closing_message_is_dropped(autojump_clock: MockClock) -> None:
     _, untaken = lockstep_stream_pair()
     sender = ClientSender(untaken)
     await sender.end(partial(sender.send_all, b"bye"))

@@ -148,7 +148,7 @@ def bench(tmp_path: Path) -> Bench:
 @pytest.mark.parametrize(
     ("proof", "address"), [("certificate", STRANGE), ("known token", STRANGE), ("new token", OTHER)]
 )
-async def test_who_may_ask_is_served_though_made_up_tokens_hold_every_connection_and_all_that_is_reviewed(
+async def test_authorized_client_is_served_despite_invented_tokens(
     bench: Bench, autojump_clock: MockClock, proof: str, address: str
 ) -> None:
     bench.allow("ann", "pods")
@@ -184,9 +184,7 @@ async def test_who_may_ask_is_served_though_made_up_tokens_hold_every_connection
     assert [200] * 5 == answers
 
 
-async def test_however_many_tokens_are_made_up_those_of_somebody_stay_known_for_their_time_and_no_longer(
-    bench: Bench, autojump_clock: MockClock
-) -> None:
+async def test_valid_tokens_stay_cached_despite_invented_ones(bench: Bench, autojump_clock: MockClock) -> None:
     bench.joined = bench.api
     gate = bench.gate(rules("AlwaysAllow")).answer
 
@@ -212,9 +210,7 @@ async def test_however_many_tokens_are_made_up_those_of_somebody_stay_known_for_
     assert (401, 0) == await ask("token-of-ann"), "that it is nobody's is known, too"
 
 
-async def test_tokens_wait_for_their_review_by_network_and_of_who_brings_too_many_some_are_told_to_come_again(
-    bench: Bench, autojump_clock: MockClock
-) -> None:
+async def test_token_reviews_are_queued_by_network_and_bounded(bench: Bench, autojump_clock: MockClock) -> None:
     seconds = REVIEW_SECONDS / 2  # all who may wait have their turn in time
     bench.joined = SlowApi(bench.api, seconds)  # type: ignore[assignment]
     gate = bench.gate(rules("AlwaysAllow")).answer
@@ -279,7 +275,7 @@ async def test_a_review_that_is_asked_and_not_answered_is_none_as_upstream(
     assert (401, ANSWER_SECONDS_MAX) == (told.status, trio.current_time())
 
 
-def test_some_of_the_connections_for_reviews_are_kept_for_who_is_known() -> None:
+def test_some_review_connections_are_kept_for_authenticated_clients() -> None:
     assert TOKEN_REVIEWS_MAX < REVIEW_CONNECTIONS_MAX
     assert TOKENS_WAITING_MAX < LIMITS.connections_max / 8
 
@@ -295,7 +291,7 @@ def test_some_of_the_connections_for_reviews_are_kept_for_who_is_known() -> None
         ("none", "/metrics", [], 403),
     ],
 )
-async def test_who_has_a_right_and_a_proof_is_admitted_for_good_and_who_has_one_of_them_for_an_answer_at_most(
+async def test_client_with_credentials_and_right_is_admitted_for_good(
     bench: Bench, autojump_clock: MockClock, proof: str, path: str, admitted: list[bool], status: int
 ) -> None:
     for user in ("ann", "system:anonymous"):

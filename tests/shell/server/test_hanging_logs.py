@@ -60,7 +60,7 @@ async def test_a_log_that_hangs_is_an_error_and_the_logs_of_other_pods_are_shown
     assert [why] * (EACH_MAX + 1) == said
 
 
-async def test_who_no_longer_wants_a_log_that_hangs_is_not_held(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_client_of_a_hanging_log_can_leave(tmp_path: Path, mock_clock: MockClock) -> None:
     with hanging(tmp_path):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(log_of, "c", place_in(tmp_path, ThreadShares("test")), LogQuery())

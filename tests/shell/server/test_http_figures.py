@@ -53,7 +53,7 @@ async def test_requests_are_counted_by_what_tells_routes_apart(path: str, method
     assert [0] == list(figures.under_way.values())
 
 
-async def test_nobody_can_make_up_labels() -> None:
+async def test_clients_cannot_invent_labels() -> None:
     figures = HttpFigures(PATHS, {})
 
     async def answer(_: Request) -> Response:
@@ -169,7 +169,7 @@ async def test_they_are_told_under_upstreams_names(autojump_clock: MockClock) ->
     assert f'kubelet_http_requests_duration_seconds_bucket{{{labels},le="0.5"}} 1\n' in said
 
 
-async def test_who_is_connected_and_who_had_to_go_is_reported() -> None:
+async def test_open_and_closed_connections_are_counted() -> None:
     figures = HttpFigures(PATHS, {})
     limit = figures.connection_limits["readwrite"] = ConnectionLimit("the API", 1)
     with limit.slot(), limit.slot() as slot:

@@ -118,7 +118,7 @@ async def test_a_log_that_is_no_file_is_said_to_be_none(
     assert [] == [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-async def test_a_log_whose_file_is_gone_is_empty(tmp_path: Path) -> None:
+async def test_log_without_a_file_is_empty(tmp_path: Path) -> None:
     view = FakeView([pod()], logs={("default", "web-n1", "app", False): str(tmp_path / "0.log")})
 
     async with served(view, tmp_path) as agent:
@@ -209,7 +209,7 @@ async def test_a_socket_left_by_an_earlier_life_is_replaced(tmp_path: Path) -> N
         assert b"ok\n" == await agent.get("/healthz")
 
 
-async def test_a_socket_that_is_removed_is_there_again_and_who_was_connected_stays(
+async def test_removed_socket_is_bound_again_and_connections_stay(
     tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     view = FakeView([pod("a")])
@@ -249,7 +249,7 @@ async def test_what_another_process_has_put_in_the_sockets_place_stays_until_tha
     assert ["ours", "trikubelet.sock"] == sorted(os.listdir(tmp_path))
 
 
-async def test_a_socket_whose_file_could_not_be_looked_at_is_there_again_when_it_is_removed(
+async def test_socket_with_an_unknown_file_is_bound_again_when_removed(
     tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unknown(_path: object) -> None:
@@ -344,7 +344,7 @@ async def test_a_place_that_cannot_have_a_socket_is_refused_with_the_reason(
         await serve_local_api(FakeView(), FakeAgent(), no_streams(), FakeUse(), StoppedClock(), str(tmp_path / place))
 
 
-async def test_who_may_ask_is_named_to_those_who_may_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_error_names_the_user_that_may_connect(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async def refused(_path: str) -> Never:
         raise PermissionError(13, "Permission denied")
 

@@ -54,7 +54,7 @@ def raw(number: int, record: Record) -> bytes:
 
 
 def naive(records: list[Record], query: LogQuery) -> bytes:
-    """What ``read_log`` must say, worked out with the whole log in hand."""
+    """Return the expected result of ``read_log``, computed from the whole log."""
     lines: list[tuple[tuple[int, int], int, str, str]] = []  # place of the last part, number of the first, stream, text
     held: dict[str, list[int]] = {}
 
@@ -336,7 +336,7 @@ async def test_a_line_too_long_to_hold_comes_in_pieces(tmp_path: Path) -> None:
 
 
 def pack(path: str) -> None:
-    """What rotation makes of a part that is not the newest any more."""
+    """Compress a part that is not the newest any more, as rotation does."""
     with open(path, "rb") as plain, gzip.open(f"{path}.gz", "wb") as packed:
         packed.write(plain.read())
     found = os.stat(path)
@@ -498,7 +498,7 @@ async def test_of_parts_that_cannot_be_read_a_reader_leaves_one_line_however_man
     ]
 
 
-async def test_who_follows_leaves_one_line_a_minute_of_parts_that_cannot_be_read(
+async def test_following_reader_logs_broken_parts_once_a_minute(
     tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     writer, said = Writer(tmp_path / "0.log"), []
@@ -605,7 +605,7 @@ async def test_a_tail_that_begins_deep_in_a_compressed_part_is_reached(tmp_path:
 
 
 def plant_pipe(path: Path) -> None:
-    """What somebody with a hand in the directory of logs may do; no one ever writes to it."""
+    """Make a pipe, as a container that mounts the logs may; nothing ever writes to it."""
     os.mkfifo(path)
 
 
@@ -732,7 +732,7 @@ async def test_a_disk_that_hangs_or_cannot_be_asked_at_any_step_is_an_error_and_
     assert before == len(os.listdir("/proc/self/fd"))
 
 
-async def test_who_follows_costs_one_step_for_each_look(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_following_reader_takes_one_step_for_each_look(tmp_path: Path, autojump_clock: MockClock) -> None:
     log, threads = tmp_path / "0.log", Watched(99)
     log.write_bytes(raw(0, Record("stdout", True, "one")))
     with trio.move_on_after(5 * log_records.FOLLOW_SECONDS):
@@ -744,7 +744,7 @@ async def test_who_follows_costs_one_step_for_each_look(tmp_path: Path, autojump
     assert 4 <= threads.steps - before <= 5
 
 
-async def test_who_leaves_while_his_disk_hangs_goes_at_once(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_client_disconnect_is_immediate_while_the_disk_hangs(tmp_path: Path, autojump_clock: MockClock) -> None:
     log, threads = tmp_path / "0.log", Watched(3)
     log.write_bytes(raw(0, Record("stdout", True, "one")))
     began = trio.current_time()

@@ -184,7 +184,7 @@ async def test_each_route_wants_one_of_its_rights_and_no_other_one_helps(bench: 
                     assert (right, path, wanted) == (right, path, await status(client, real(path)))
 
 
-async def test_who_may_read_may_not_act_by_whatever_method(bench: Bench) -> None:
+async def test_right_to_read_does_not_allow_acting_by_any_method(bench: Bench) -> None:
     for right in RIGHTS:
         bench.allow(f"reads-{right}", right)
         bench.allow(f"acts-{right}", right, verb="create")
@@ -202,7 +202,7 @@ async def test_who_may_read_may_not_act_by_whatever_method(bench: Bench) -> None
                     assert (right, path, right != "proxy") == (right, path, refused)
 
 
-async def test_who_may_not_update_does_not_turn_the_log(bench: Bench) -> None:
+async def test_verbosity_needs_the_right_to_update(bench: Bench) -> None:
     for right in ("get", "create", "update"):
         bench.allow(f"may-{right}", "proxy", verb=right)
     async with bench.serving(rules()):
@@ -214,7 +214,7 @@ async def test_who_may_not_update_does_not_turn_the_log(bench: Bench) -> None:
 
 @pytest.mark.parametrize("mode", ["Webhook", "AlwaysAllow"])
 @pytest.mark.parametrize("path", [*EXPECTED, *STREAMS, CHECKPOINT, VERBOSITY, *NOT_ROUTED])
-async def test_nobody_who_is_not_known_learns_anything(bench: Bench, path: str, mode: str) -> None:
+async def test_unauthenticated_clients_get_no_data(bench: Bench, path: str, mode: str) -> None:
     bench.authority_path.write_bytes(bench.authority.cert_pem.bytes())
     expired = bench.authority.issue_cert(
         "client.test",
@@ -248,7 +248,7 @@ async def test_where_everything_is_allowed_one_must_only_be_known(bench: Bench, 
 
 
 @pytest.mark.parametrize("mode", ["Webhook", "AlwaysAllow"])
-async def test_the_anonymous_may_what_the_anonymous_were_given_and_a_bad_proof_makes_nobody_anonymous(
+async def test_anonymous_clients_have_their_own_rights_and_invalid_credentials_are_not_anonymous(
     bench: Bench, mode: str
 ) -> None:
     bench.allow("system:anonymous", "healthz")
@@ -262,7 +262,7 @@ async def test_the_anonymous_may_what_the_anonymous_were_given_and_a_bad_proof_m
         assert {HTTPStatus.UNAUTHORIZED} == {await status(liar, path) for path in wanted}
 
 
-async def test_who_is_known_and_may_is_told_that_there_is_nothing_and_who_may_not_is_not(bench: Bench) -> None:
+async def test_only_authorized_clients_learn_that_a_path_does_not_exist(bench: Bench) -> None:
     bench.allow("all", *RIGHTS)
     async with bench.serving(rules()), bench.client(user="all") as may, bench.client(user="none") as may_not:
         for path in NOT_ROUTED:
@@ -270,7 +270,7 @@ async def test_who_is_known_and_may_is_told_that_there_is_nothing_and_who_may_no
             assert (path, HTTPStatus.FORBIDDEN) == (path, await status(may_not, path))
 
 
-async def test_a_refusal_says_who_asked_for_what(bench: Bench) -> None:
+async def test_refusal_names_user_and_request(bench: Bench) -> None:
     async with bench.serving(rules()), bench.client(user="jane", groups="dev") as client:
         told = await client.post("/pods")
 
@@ -415,7 +415,7 @@ class Passed:
         return self.served
 
 
-async def test_a_route_answers_only_who_has_its_own_right(bench: Bench) -> None:
+async def test_route_answers_only_clients_with_its_own_right(bench: Bench) -> None:
     passed, chance, served = Passed(bench.node_api(rules())), random.Random(7), set()
     for _ in range(3000):
         words = "".join(chance.choice(WORDS) + chance.choice(BETWEEN) for _ in range(chance.randint(1, 5)))
@@ -476,7 +476,7 @@ async def test_a_right_that_cannot_be_reviewed_is_not_there_and_the_problem_is_n
         assert HTTPStatus.OK == await status(client, "/pods")
 
 
-async def test_before_the_node_has_joined_nobody_is_let_in(bench: Bench) -> None:
+async def test_no_client_is_admitted_before_the_node_has_joined(bench: Bench) -> None:
     bench.joined = None
     async with (
         bench.serving(rules()),
@@ -487,7 +487,7 @@ async def test_before_the_node_has_joined_nobody_is_let_in(bench: Bench) -> None
         assert HTTPStatus.UNAUTHORIZED == await status(other, "/pods")
 
 
-async def test_answers_that_are_no_reviews_let_nobody_in(bench: Bench) -> None:
+async def test_invalid_reviews_admit_no_client(bench: Bench) -> None:
     bench.cluster.reviewers["subjectaccessreviews"] = lambda _: {"allowed": "yes"}
     bench.cluster.reviewers["tokenreviews"] = lambda _: {"authenticated": True}
     async with bench.serving(rules()), bench.client(user="ann") as client, bench.client(token="t") as other:
@@ -534,9 +534,7 @@ async def test_reviews_are_remembered_as_long_as_the_configuration_says(
     assert (403, 3) == await ask()
 
 
-async def test_a_server_that_says_nothing_keeps_nobody_waiting_for_ever(
-    bench: Bench, autojump_clock: MockClock
-) -> None:
+async def test_silent_api_server_times_out(bench: Bench, autojump_clock: MockClock) -> None:
     bench.api.plan("create", *[Hang()] * 10)
     gate = bench.gate(rules()).answer
     begun = trio.current_time()
@@ -703,7 +701,7 @@ async def test_a_container_that_waits_says_why(bench: Bench) -> None:
     assert (400, wanted) == (answer.status_code, answer.text)
 
 
-async def test_a_log_whose_file_is_gone_is_said_to_be(bench: Bench) -> None:
+async def test_missing_log_file_is_reported(bench: Bench) -> None:
     bench.view.logs = {}
 
     assert (400, "app has no log") == ((answer := await told(bench, LOG)).status_code, answer.text)
@@ -731,7 +729,7 @@ async def test_without_debugging_handlers_their_paths_say_so(bench: Bench) -> No
         assert 404 == await status(client, real(CHECKPOINT), "POST")
 
 
-async def test_on_the_read_only_port_everybody_may_see_a_little(bench: Bench) -> None:
+async def test_read_only_port_serves_some_paths_to_every_client(bench: Bench) -> None:
     api = bench.node_api(rules())
     wanted = {"/pods": 200, "/healthz": 200, "/healthz/ping": 200, "/metrics": 200, "/configz": 404}
     wanted |= {"/runningpods": 405, LOG: 405, "/exec/default/web-n1/app": 405, "/logs/": 405, "/nothing": 404}

@@ -266,9 +266,7 @@ async def test_a_program_that_cannot_be_started_is_what_is_answered_and_gives_it
     assert 0 == logs._running.borrowed_tokens
 
 
-async def test_who_does_not_read_what_a_query_says_keeps_nobody_else_from_asking(
-    root: Path, mock_clock: MockClock
-) -> None:
+async def test_slow_reader_of_a_query_does_not_block_others(root: Path, mock_clock: MockClock) -> None:
     logs = NodeLogs(queries=True, root=root, threads=AtOnce())
     request = Request("GET", "/logs/", {"query": "/syslog", "pattern": "."}, repeated={"query": ("/syslog",)})
     unread = [await logs.answer(request) for _ in range(RUNNING_MAX)]
@@ -295,7 +293,7 @@ async def test_who_does_not_read_what_a_query_says_keeps_nobody_else_from_asking
     assert 0 == logs._running.borrowed_tokens
 
 
-async def test_a_file_whose_disk_hangs_later_breaks_off_and_is_closed(root: Path, autojump_clock: MockClock) -> None:
+async def test_file_with_a_later_hanging_disk_breaks_off_and_is_closed(root: Path, autojump_clock: MockClock) -> None:
     threads = AtOnce()
     answer = await NodeLogs(queries=False, root=root, threads=threads).answer(Request("GET", "/logs/syslog"), "syslog")
     text = answer.body

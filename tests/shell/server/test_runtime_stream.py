@@ -14,7 +14,7 @@ CHUNKED = b"HTTP/1.1 404 Not Found\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 async def answered(said: bytes) -> RuntimeStream:
-    """What comes of that answer, which is all."""
+    """Return the result of that answer alone."""
     ours, theirs = memory_stream_pair()
     await theirs.send_all(said)
     await theirs.send_eof()

@@ -92,9 +92,7 @@ async def test_a_certificate_that_was_renewed_is_shown_by_the_next_connection(
         assert 1 == len(client._transport._pool.connections)
 
 
-async def test_who_was_known_by_an_authority_that_does_not_count_any_more_is_cut_off(
-    bench: Bench, mock_clock: MockClock
-) -> None:
+async def test_connection_verified_by_a_replaced_authority_is_closed(bench: Bench, mock_clock: MockClock) -> None:
     other = trustme.CA()
     async with bench.serving(OPEN):
         old = await connected(bench, bench.trust(bench.authority.issue_cert("c.test", common_name="ann")))
@@ -116,7 +114,7 @@ REQUEST = b"GET /pods HTTP/1.1\r\nhost: n\r\n\r\n"
 
 
 async def ending(stream: trio.abc.ReceiveStream) -> bytes:
-    """What still comes before the end."""
+    """Return the bytes before the end."""
     try:
         return bytes(await stream.receive_some())
     except trio.BrokenResourceError:
@@ -145,9 +143,7 @@ async def test_files_that_cannot_be_used_leave_what_was_before_and_are_named_onc
     assert f"{bench.pair_path}: No such file or directory" in said[-1]
 
 
-async def test_before_there_is_a_certificate_nobody_is_served_and_then_everybody(
-    bench: Bench, mock_clock: MockClock
-) -> None:
+async def test_clients_are_served_once_there_is_a_certificate(bench: Bench, mock_clock: MockClock) -> None:
     pair = bench.pair_path.read_bytes()
     bench.pair_path.unlink()
     async with bench.serving(OPEN):
@@ -269,7 +265,7 @@ async def test_of_curves_the_first_there_is_is_spoken(
                 await connected(bench, context)
 
 
-async def test_curves_nobody_knows_are_refused(bench: Bench) -> None:
+async def test_unknown_curves_are_rejected(bench: Bench) -> None:
     files = TlsFiles(str(bench.pair_path), str(bench.pair_path))
     with pytest.raises(TlsUnusable, match="tlsCurvePreferences 1, 99999: OpenSSL has none of them"):
         ServingTls(files, TlsRules(curves=(1, 99999))).load()
@@ -290,7 +286,7 @@ async def test_connections_read_all_records_in_one_step(context: ssl.SSLContext)
     assert AllRecords is context.sslobject_class
 
 
-async def test_nobody_negotiates_anew_on_a_connection_that_stands(context: ssl.SSLContext) -> None:
+async def test_renegotiation_is_rejected(context: ssl.SSLContext) -> None:
     assert ssl.OP_NO_RENEGOTIATION in context.options, "each time costs us ten times what it costs the client"
 
 
@@ -429,7 +425,7 @@ async def test_a_client_that_goes_while_it_follows_a_log_gives_its_place_back(be
 
 
 def held() -> int:
-    """How many of the server's streams there are."""
+    """Return the number of the server's streams."""
     return sum(type(one) is trio.SSLStream and one.server_side for one in gc.get_objects())
 
 

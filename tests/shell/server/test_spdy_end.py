@@ -44,7 +44,7 @@ async def test_a_ping_is_answered_where_it_comes_and_neither_passes_nor_breaks_t
     assert 60 == trio.current_time()
 
 
-async def test_who_is_being_sent_something_has_its_answer_after_it_and_is_read_on(autojump_clock: MockClock) -> None:
+async def test_pong_follows_the_send_in_progress(autojump_clock: MockClock) -> None:
     near, far = lockstep_stream_pair()
     end = SpdyEnd(far, is_client=True)
     async with trio.open_nursery() as nursery:
@@ -59,7 +59,7 @@ async def test_who_is_being_sent_something_has_its_answer_after_it_and_is_read_o
     assert spdy.data(5, b"output") + spdy.ping(1) == told
 
 
-async def test_of_pings_that_nobody_waits_with_the_last_are_answered(autojump_clock: MockClock) -> None:
+async def test_newest_pings_are_answered(autojump_clock: MockClock) -> None:
     near, far = memory_stream_pair()
     await near.send_all(b"".join(spdy.ping(2 * number + 1) for number in range(1000)))
     await near.send_eof()
@@ -68,7 +68,7 @@ async def test_of_pings_that_nobody_waits_with_the_last_are_answered(autojump_cl
     assert b"".join(spdy.ping(2 * number + 1) for number in range(1000 - PONGS_MAX, 1000)) == await near.receive_some()
 
 
-async def test_what_one_says_who_takes_no_answer_is_heard_and_what_is_no_spdy_is_the_end(
+async def test_frames_of_a_non_reading_client_are_read_and_invalid_ones_end_the_stream(
     autojump_clock: MockClock,
 ) -> None:
     near, far = memory_stream_pair()

@@ -48,7 +48,7 @@ class Client:
         await self.stream.send_all(data)
 
     async def heard(self) -> dict[int, bytes]:
-        """What each stream said by the end of the connection."""
+        """Return the data of each stream at the end of the connection."""
         said: dict[int, bytes] = {}
         while data := await self.stream.receive_some():
             for frame in self.reader.feed(data):
@@ -87,7 +87,7 @@ async def ask(server: StreamingServer, url: str, protocol: str = V4) -> Response
 
 
 @pytest.mark.parametrize("protocols", [{}, {"sec-websocket-protocol": "v9.channel.k8s.io"}])
-async def test_who_asks_by_websocket_is_told_its_protocols(protocols: dict[str, str]) -> None:
+async def test_websocket_client_gets_the_protocols(protocols: dict[str, str]) -> None:
     async with trio.open_nursery() as nursery:
         server = StreamingServer(nursery)
         urls = [await server.process_url(SPEAKS, echo_process), await server.ports_url(open_echo)]
@@ -127,7 +127,7 @@ async def test_a_url_is_good_for_a_minute_and_for_its_own_protocol(autojump_cloc
         nursery.cancel_scope.cancel()
 
 
-async def test_too_many_urls_that_nobody_uses_are_refused_until_they_are_old(autojump_clock: MockClock) -> None:
+async def test_too_many_unused_urls_are_rejected_until_they_expire(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         server = StreamingServer(nursery)
         for _ in range(URLS_MAX):
@@ -210,7 +210,7 @@ async def test_a_stream_too_many_is_reset(autojump_clock: MockClock) -> None:
     assert [spdy.Rst(last)] == [frame for frame in client.frames if isinstance(frame, spdy.Rst)]
 
 
-async def test_what_is_said_where_nobody_listens_holds_up_nobody(autojump_clock: MockClock) -> None:
+async def test_unread_stream_blocks_no_other(autojump_clock: MockClock) -> None:
     async with serving(partial(talk_to_process, streams=SPEAKS, talk=echo_process)) as client:
         await client.open("error", "nonsense", "stdin", "stdin", "stdout", "stderr", "late", "late")
         for stream_id in (1, 3, 7, 9, 11, 13, 15):
@@ -237,7 +237,7 @@ async def test_half_a_connection_is_given_up_and_holds_up_the_others_no_longer(a
         assert b"hello" == (await client.heard())[5]
 
 
-async def test_who_says_what_is_no_spdy_is_left(autojump_clock: MockClock) -> None:
+async def test_invalid_spdy_closes_the_connection(autojump_clock: MockClock) -> None:
     async with serving(partial(forward_ports, connect=open_echo)) as client:
         await client.say(b"\x80\x02\x00\x01\0\0\0\0")
         assert {} == await client.heard()

@@ -112,7 +112,7 @@ class Node:
 
     @property
     def web_sockets(self) -> dict[str, int]:
-        """How many came, as the metrics have it."""
+        """Return the number of requests in the metrics."""
         assert self.bench.streams is not None
         return dict(self.bench.streams.web_sockets)
 
@@ -231,7 +231,7 @@ async def test_a_runtime_that_says_no_is_quoted(node: Node, wrong: Exception, st
     assert (status, str(wrong)) == (refused.value.status, refused.value.text)
 
 
-async def test_who_does_not_want_another_protocol_is_told_to(node: Node) -> None:
+async def test_request_without_upgrade_is_rejected(node: Node) -> None:
     async with node.bench.client(token=node.bench.token("ann")) as client:
         told = await client.post(EXEC)
         assert (400, "Upgrade request required") == (told.status_code, told.text)
@@ -247,7 +247,7 @@ async def test_a_protocol_that_the_runtime_does_not_speak_is_refused_in_its_word
     assert (403, True) == (refused.value.status, "v5.channel.k8s.io" in refused.value.text)
 
 
-async def test_who_may_only_read_is_refused_by_whatever_method(node: Node) -> None:
+async def test_read_only_client_is_rejected_by_any_method(node: Node) -> None:
     node.bench.cluster.rights.clear()
     node.bench.allow("ann", "proxy")
     with pytest.raises(Refused) as refused:
@@ -287,7 +287,7 @@ async def test_a_command_may_run_for_whole_seconds_and_no_limit_is_none_only_whe
     assert [("run", "app", ["x"], limit)] == node.runtime.asked
 
 
-async def test_a_command_whose_client_has_gone_is_given_up(node: Node) -> None:
+async def test_command_is_cancelled_when_its_client_leaves(node: Node) -> None:
     node.runtime.runs = trio.Event()
     async with node.connection() as stream:
         token = node.bench.token("ann")
@@ -344,7 +344,7 @@ async def test_what_is_no_handshake_is_refused_before_the_runtime_is_asked(
         ("/healthz", [WANTED, NUMBER, SPOKEN, KEY], 200),
     ],
 )
-async def test_whoever_is_refused_another_protocol_asks_nothing_more_on_that_connection(
+async def test_refused_upgrade_closes_the_connection(
     node: Node, target: str, headers: list[tuple[str, str]], status: int
 ) -> None:
     node.bench.allow("ann", "healthz", "proxy", verb="get")
@@ -385,7 +385,7 @@ async def test_a_browsers_token_is_a_proof_and_no_protocol(node: Node) -> None:
         assert b"done" == (await socket.everything())[2]
 
 
-async def test_the_runtime_is_told_how_a_client_speaks_and_not_who_it_is(node: Node) -> None:
+async def test_runtime_gets_the_protocol_and_not_the_identity_of_a_client(node: Node) -> None:
     heard = bytearray()
 
     async def decline(stream: trio.SocketStream) -> None:
@@ -706,7 +706,7 @@ async def test_what_was_read_when_the_end_came_is_reported_before_the_last_word(
 async def test_a_client_that_does_not_leave_delays_the_end_by_a_second_if_it_is_ours_and_by_half_a_minute_otherwise(
     autojump_clock: MockClock, is_cut_by_us: bool, seconds: float
 ) -> None:
-    """What it was told may still be on its way, and a ping to a closed socket would throw it away."""
+    """Its data may still be in transit, and a ping to a closed socket would discard it."""
     async with copied() as (process, runtime, _, scope):
         await process.open()
         await runtime.send_all(spdy.data(5, b"output"))
@@ -722,7 +722,7 @@ async def test_a_client_that_does_not_leave_delays_the_end_by_a_second_if_it_is_
         assert b"output" == process.said[5]
 
 
-async def test_who_has_the_status_and_is_slow_to_leave_gets_no_other_one_when_the_agent_goes_down(
+async def test_client_with_a_status_gets_no_second_one_when_the_agent_stops(
     autojump_clock: MockClock,
 ) -> None:
     async with copied() as (process, runtime, _, scope):
@@ -738,7 +738,7 @@ async def test_who_has_the_status_and_is_slow_to_leave_gets_no_other_one_when_th
         assert {1: b"{}"} == process.said
 
 
-async def test_who_has_the_status_and_leaves_is_not_waited_for(autojump_clock: MockClock) -> None:
+async def test_client_that_leaves_with_its_status_is_not_waited_for(autojump_clock: MockClock) -> None:
     async with copied() as (process, runtime, *_):
         await process.open()
         await wait_all_tasks_blocked()
@@ -752,7 +752,7 @@ async def test_who_has_the_status_and_leaves_is_not_waited_for(autojump_clock: M
         assert {5: b"output", 1: b"{}"} == process.said
 
 
-async def test_who_reads_slowly_is_told_the_rest_of_what_is_being_sent_and_the_last_word(
+async def test_slow_reader_gets_the_send_in_progress_and_the_closing_message(
     autojump_clock: MockClock,
 ) -> None:
     async with copied(pair=lockstep_stream_pair) as (process, runtime, _, scope):
@@ -770,9 +770,7 @@ async def test_who_reads_slowly_is_told_the_rest_of_what_is_being_sent_and_the_l
 
 
 @pytest.mark.parametrize("taken", [0, 1024, 9999])
-async def test_who_does_not_take_what_is_being_sent_delays_the_end_by_a_second(
-    autojump_clock: MockClock, taken: int
-) -> None:
+async def test_non_reading_client_delays_the_end_by_a_second(autojump_clock: MockClock, taken: int) -> None:
     async with copied(pair=lockstep_stream_pair) as (process, runtime, _, scope):
         await process.open()
         await runtime.send_all(spdy.data(5, bytes(10_000)))
@@ -801,7 +799,7 @@ OPENING = spdy.FrameWriter().syn_stream(1, {"streamType": "error"})
         spdy.data(3, bytes(OPENING_BYTES_MAX)) + OPENING,
     ],
 )
-async def test_nobody_is_told_who_has_opened_no_stream_for_it(autojump_clock: MockClock, first: bytes) -> None:
+async def test_client_without_an_error_stream_gets_no_status(autojump_clock: MockClock, first: bytes) -> None:
     async with copied(60) as (process, *_):
         if first:
             await process.stream.send_all(first)
@@ -1049,7 +1047,7 @@ async def test_a_client_that_speaks_no_web_socket_is_told_so(autojump_clock: Moc
     assert (1002, "a client's frame that is not masked") == socket.closed
 
 
-async def test_who_does_not_read_holds_up_the_runtime_and_nothing_piles_up(autojump_clock: MockClock) -> None:
+async def test_non_reading_client_slows_the_runtime_without_buffering(autojump_clock: MockClock) -> None:
     (near, far), (ours, its) = lockstep_stream_pair(), lockstep_stream_pair()
     socket, sent = Socket(near), 0
 

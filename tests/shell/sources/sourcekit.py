@@ -197,7 +197,7 @@ class Snapshots:
         return {pod.metadata.name.removesuffix("-node"): pod.spec.containers[0].image for pod in snapshot.pods}
 
     async def none_within(self, seconds: float) -> bool:
-        """Whether nothing is published for so long."""
+        """True if nothing is published for that long."""
         with trio.move_on_after(seconds):
             await self.slot.take()
             return False

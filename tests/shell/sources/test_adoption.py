@@ -32,7 +32,7 @@ CHANGED, BEGUN = 1, 2
 
 
 def snapshot(*pods: Pod) -> Snapshot:
-    """What the file source has of these pods."""
+    """Return the file source's snapshot with these pods."""
     return Snapshot(pods, changed_ns={one.metadata.uid: CHANGED for one in pods})
 
 

@@ -51,7 +51,7 @@ class Sourced:
         self.server.store.put(PODS, BROKEN, tree | {"spec": tree["spec"] | {"containers": "none"}})
 
     def uid(self, name: str) -> str:
-        """Of a pod."""
+        """Return the JSON of a pod."""
         return self.server.get(PODS, name, "default").uid
 
     async def named(self, name: str) -> k8s.Pod:
@@ -96,7 +96,7 @@ async def test_nothing_is_said_before_the_server_was_heard_and_then_even_that_th
     assert Snapshot() == await sourced.slot.take()
 
 
-async def test_a_pod_nobody_could_read_is_named_with_its_uid_for_as_long_as_it_is_there(
+async def test_undecodable_pod_is_named_with_its_uid_while_it_exists(
     autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
     sourced = Sourced()

@@ -176,7 +176,7 @@ async def test_only_the_first_failures_are_loud(autojump_clock: MockClock, caplo
 
 @pytest.mark.parametrize("null", ["null", "~\n", "---\nnull\n"])
 async def test_a_null_ends_no_pod_and_is_told(autojump_clock: MockClock, null: str) -> None:
-    """What a program prints that found nothing."""
+    """A body of a program that found nothing."""
     bench = Bench()
     async with bench.running():
         await bench.snapshots.next()
@@ -219,7 +219,7 @@ async def test_a_body_with_faults_keeps_the_pods_it_does_not_replace(autojump_cl
         ("http://[2001:db8::1]:80/a", "http://[2001:db8::1]:80/a"),
     ],
 )
-def test_a_password_in_a_url_is_shown_to_nobody(url: str, shown: str) -> None:
+def test_password_in_a_url_is_never_shown(url: str, shown: str) -> None:
     assert shown == without_password(url)
 
 

@@ -536,7 +536,7 @@ async def test_an_answer_beyond_the_bound_is_an_error() -> None:
             await ManifestUrl(url, {}, BYTES_MAX).fetch()
 
 
-async def test_who_cannot_be_reached_is_reported_by_the_address_as_people_write_it() -> None:
+async def test_unreachable_server_is_reported_with_its_plain_address() -> None:
     with port_of_nobody() as port, trio.fail_after(60), pytest.raises(ConnectionError) as told:
         await ManifestUrl(f"http://127.0.0.1:{port}/", {}, BYTES_MAX).fetch()
     assert f"the server cannot be reached: 127.0.0.1:{port}: Connection refused" == str(told.value)

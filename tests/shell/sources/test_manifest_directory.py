@@ -93,7 +93,7 @@ async def test_snapshot_has_when_the_file_of_each_pod_was_changed(autojump_clock
     assert {"one-node": 100, "two-node": 200} == ages
 
 
-async def test_an_object_comes_and_changes_with_its_file_and_a_bad_edit_takes_it_from_nobody(
+async def test_object_follows_its_file_and_survives_an_invalid_edit(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -143,7 +143,7 @@ async def test_a_change_is_seen_at_once_when_it_is_noticed(autojump_clock: MockC
             assert {} == await bench.snapshots.next()
 
 
-async def test_a_change_nobody_notices_is_found_by_the_next_regular_look(autojump_clock: MockClock) -> None:
+async def test_unnoticed_change_is_found_by_the_next_regular_look(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.running():
         await bench.snapshots.next()
@@ -402,7 +402,7 @@ async def test_nor_when_the_file_of_the_pod_that_runs_is_half_written_at_the_sta
         assert {"five": "first"} == await again.snapshots.next()
 
 
-async def test_while_the_disk_does_not_tell_which_pods_were_begun_nobody_is_given_the_name(
+async def test_no_file_gets_a_name_while_the_disk_does_not_answer(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench()
@@ -423,7 +423,7 @@ async def test_while_the_disk_does_not_tell_which_pods_were_begun_nobody_is_give
     ]
 
 
-async def test_where_no_two_files_have_a_pod_nobody_has_to_know_which_were_begun(autojump_clock: MockClock) -> None:
+async def test_begun_pods_are_not_read_without_duplicates(autojump_clock: MockClock) -> None:
     bench = Bench()
     bench.begun.error = TimeoutError(errno.ETIMEDOUT, "the disk did not answer within 10 s")
     for name in ("one", "two"):
@@ -657,7 +657,7 @@ async def test_a_file_that_hangs_or_may_not_be_read_costs_only_its_own_change(au
         assert {"a": "app:2", "b": "app:2", "three": "app:1"} == await bench.snapshots.next()
 
 
-async def test_a_file_whose_reading_is_a_bug_costs_only_itself_also_at_the_start(
+async def test_bug_in_reading_a_file_affects_only_that_file(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench()
@@ -679,7 +679,7 @@ async def test_a_file_whose_reading_is_a_bug_costs_only_itself_also_at_the_start
         assert () == bench.source.faults()
 
 
-async def test_a_directory_whose_listing_is_a_bug_costs_no_pod(autojump_clock: MockClock) -> None:
+async def test_bug_in_listing_the_directory_ends_no_pod(autojump_clock: MockClock) -> None:
     bench = Bench()
     bench.directory.write("a.yaml", manifest("one"))
     async with bench.running():
@@ -725,7 +725,7 @@ async def test_a_file_that_took_long_to_make_sense_of_is_read_as_soon_as_it_chan
         assert {"one": "app:2"} == await bench.snapshots.next()
 
 
-async def test_a_file_whose_aliases_bring_far_more_than_it_has_is_a_fault_and_others_are_taken(
+async def test_file_with_excessive_aliases_is_a_fault_and_others_are_read(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -805,7 +805,7 @@ async def test_a_file_that_was_bad_from_the_beginning_may_have_brought_anything_
         assert await bench.snapshots.none_within(50)
 
 
-async def test_who_has_which_name_is_settled_when_a_file_changed_and_not_at_every_look(
+async def test_claims_are_settled_only_when_a_file_changed(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench, settled = Bench(), []

@@ -71,7 +71,7 @@ async def test_a_uid_is_the_first_sources_until_that_has_given_it_up(autojump_cl
         assert ["http remove shop", "file add web"] == await bench.taken()
 
 
-async def test_who_has_the_same_pod_too_keeps_it_when_the_first_source_gives_it_up(autojump_clock: MockClock) -> None:
+async def test_second_source_keeps_a_pod_that_the_first_removes(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.running():
         for source in SOURCES:
@@ -81,7 +81,7 @@ async def test_who_has_the_same_pod_too_keeps_it_when_the_first_source_gives_it_
         assert ["file remove web", "http add web"] == await bench.taken()
 
 
-async def test_nobody_gets_a_uid_before_its_removal_was_taken_up(autojump_clock: MockClock) -> None:
+async def test_uid_is_free_only_after_its_removal_was_sent(autojump_clock: MockClock) -> None:
     """Else a sync loop that is slow hears of the next pod before the end of the one that runs."""
     bench = Bench()
     async with bench.running():
@@ -131,7 +131,7 @@ async def test_that_a_pod_is_left_out_is_said_once(autojump_clock: MockClock) ->
     ] == [(event.count, event.message) for event in bench.events.all()]
 
 
-async def test_pod_whose_manifest_was_written_again_is_removed_and_added(autojump_clock: MockClock) -> None:
+async def test_rewritten_manifest_removes_and_adds_its_pod(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.running():
         bench.slots["file"].put(Snapshot((WEB, pod("a"))))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trio.testing import MockClock
 
 
-async def test_pod_whose_manifest_was_written_again_is_stopped_with_grace_and_started_again(
+async def test_rewritten_manifest_restarts_its_pod_with_grace(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()

@@ -75,14 +75,14 @@ def gauges() -> FakeGauges:
 
 
 def at_least(disks: Disks) -> tuple[bool, Mapping[str, FsUsage], int | None, int | None]:
-    """Whether u1 is measured, its logs, and the bytes and inodes it has at least."""
+    """Return whether u1 is measured, its logs, and its least bytes and inodes."""
     it = disks.of("u1")
     assert it.so_far is not None
     return it.is_measured, it.logs, it.so_far.used_bytes, it.so_far.inodes_used
 
 
 def used_of(it: k8s.Pod, disks: Disks) -> PodUsed:
-    """What a snapshot has of a pod with one container, as far as its disk goes."""
+    """Return the disk usage of a pod with one container in a snapshot."""
     seen = observed("app", uid=it.metadata.uid)
     found = PodFound(it, seen, "", PodGauges(None, {}), disks.of(it.metadata.uid))
     snapshot, _ = assembled(Found("n", machine(), [found], {}, {}), {})
@@ -245,7 +245,7 @@ async def test_a_pod_that_has_gone_is_forgotten() -> None:
         assert "0 known" in repr(disks)
 
 
-async def test_a_server_that_is_away_delays_the_first_who_asks_and_nobody_else(mock_clock: MockClock) -> None:
+async def test_unavailable_server_delays_only_the_first_caller(mock_clock: MockClock) -> None:
     of = gauges()
     of.held["/v/server"] = threading.Event()
     async with measuring(of) as disks:
@@ -317,7 +317,7 @@ class NotedTurns(ThreadTurns):
         super().pass_on(who)
 
 
-async def test_a_count_that_is_too_old_is_waited_for_by_who_has_to_know(mock_clock: MockClock) -> None:
+async def test_expired_count_is_waited_for_by_eviction(mock_clock: MockClock) -> None:
     of = gauges()
     of.held["/v/server"] = threading.Event()  # somebody else's disk, which nobody has to know
     async with measuring(of) as disks:
@@ -333,7 +333,7 @@ async def test_a_count_that_is_too_old_is_waited_for_by_who_has_to_know(mock_clo
             of.held["/v/server"].set()
 
 
-async def test_a_pod_that_is_counted_while_nobody_asks_for_it_is_not_counted_twice() -> None:
+async def test_pod_being_counted_without_requests_is_not_counted_twice() -> None:
     of, gate = gauges(), threading.Event()
     of.held[LOGS] = gate
     async with measuring(of) as disks:
@@ -403,7 +403,7 @@ async def test_a_hog_goes_before_those_that_take_long_to_count(mock_clock: MockC
         assert first == rank(candidates, signal, image_disk=False)[0].pod.metadata.name
 
 
-async def test_without_a_thread_to_be_had_it_is_measured_when_somebody_asks_again(
+async def test_measuring_without_a_thread_is_retried_on_the_next_request(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with measuring(gauges()) as disks:
@@ -432,7 +432,7 @@ async def test_what_is_known_stays_while_no_thread_is_to_be_had(
         assert (known, True) == (disks.of("u1"), known.is_measured)
 
 
-async def test_nobody_waits_for_what_no_thread_is_to_be_had_for(
+async def test_measuring_without_a_thread_is_not_waited_for(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with measuring(gauges()) as disks:

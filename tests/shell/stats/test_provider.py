@@ -212,7 +212,7 @@ async def test_disks_that_were_waited_for_are_in_the_next_snapshot(mock_clock: M
         assert (await provider.snapshot(Depth.SUMMARY)).pods[0].is_disk_measured, "time stands still"
 
 
-async def test_many_who_ask_at_once_cost_one_snapshot_and_within_a_second_no_other(autojump_clock: MockClock) -> None:
+async def test_concurrent_requests_share_one_snapshot_a_second(autojump_clock: MockClock) -> None:
     bench = with_cgroups()
     async with bench.provider() as provider:
         async with trio.open_nursery() as nursery:
@@ -254,7 +254,7 @@ async def test_named_cgroups_of_parts_are_reported_where_they_exist() -> None:
     assert {name: at_first(scale, BOOTED_NS) for name, scale in wanted.items()} == snapshot.node.parts
 
 
-async def test_an_orphan_whose_uid_is_none_costs_the_others_nothing() -> None:
+async def test_orphan_with_an_invalid_uid_affects_no_others() -> None:
     bench = with_cgroups()
     bench.seen["../x"] = bench.seen["u1"]
     async with bench.provider() as provider:

@@ -49,7 +49,7 @@ class Bench:
         self.writer.record(about, "Normal", "Pulled", message)
 
     def events(self) -> list[k8s.Event]:
-        """What the server has, oldest first."""
+        """Return the server's events, oldest first."""
         items = self.server.list(EVENTS, Selection()).items
         found = [msgspec.json.decode(item.raw, type=k8s.Event) for item in items]
         return sorted(found, key=lambda event: event.first_timestamp)
@@ -131,7 +131,7 @@ async def test_a_server_that_is_away_costs_bounded_memory_and_what_is_lost_is_co
     assert 0 == bench.writer.figures().waiting
 
 
-async def test_a_creation_whose_answer_was_lost_is_one_event(autojump_clock: MockClock, nursery: Any) -> None:
+async def test_creation_with_a_lost_answer_is_one_event(autojump_clock: MockClock, nursery: Any) -> None:
     bench = Bench()
     bench.api.plan("create", LoseAnswer())
     await nursery.start(bench.writer.run)
@@ -224,9 +224,7 @@ async def test_a_bug_that_one_event_provokes_costs_that_one_alone(
     assert (1, 0) == (bench.writer.figures().bugs, bench.writer.figures().waiting)
 
 
-async def test_who_records_an_event_never_hears_of_a_bug_in_that(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_recording_an_event_never_raises(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
     def observe(*_: Any) -> None:
         raise ValueError("oops")
 

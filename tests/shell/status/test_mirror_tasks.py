@@ -89,7 +89,7 @@ async def test_a_mirror_needs_the_node_and_a_look_at_what_is_there(autojump_cloc
     assert bench.uid()
 
 
-async def test_whoever_deletes_a_mirror_gets_another(autojump_clock: MockClock, nursery: Any) -> None:
+async def test_deleted_mirror_pod_is_recreated(autojump_clock: MockClock, nursery: Any) -> None:
     bench = Bench(static())
     await nursery.start(bench.mirrors.run)
     await trio.sleep(1)
@@ -100,7 +100,7 @@ async def test_whoever_deletes_a_mirror_gets_another(autojump_clock: MockClock, 
     assert bench.uid() not in ("", first)
 
 
-async def test_a_mirror_whose_status_is_refused_is_made_anew_once(autojump_clock: MockClock, nursery: Any) -> None:
+async def test_mirror_pod_with_a_rejected_status_is_recreated_once(autojump_clock: MockClock, nursery: Any) -> None:
     bench = Bench(static())
     await nursery.start(bench.mirrors.run)
     await trio.sleep(1)
@@ -116,9 +116,7 @@ async def test_a_mirror_whose_status_is_refused_is_made_anew_once(autojump_clock
     assert {"create": 2, "delete": 1} == bench.cluster.api.asked
 
 
-async def test_a_mirror_that_somebody_else_took_away_before_its_turn_is_made_anew_once(
-    autojump_clock: MockClock, nursery: Any
-) -> None:
+async def test_mirror_pod_deleted_before_its_turn_is_recreated_once(autojump_clock: MockClock, nursery: Any) -> None:
     bench = Bench(static())
     await nursery.start(bench.mirrors.run)
     await trio.sleep(1)
@@ -145,7 +143,7 @@ async def test_the_mirror_of_a_static_pod_that_is_ending_is_not_made_anew_and_sh
     assert {"create": 1} == bench.cluster.api.asked
 
 
-async def test_the_mirror_of_a_pod_whose_uid_is_another_pods_by_now_goes_when_the_end_was_shown(
+async def test_mirror_of_a_pod_with_a_moved_uid_is_deleted_after_its_end_was_shown(
     autojump_clock: MockClock, nursery: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench(static("web"))
@@ -277,7 +275,7 @@ async def test_an_edited_manifest_gets_a_mirror_of_its_own_when_the_older_pod_ha
 
 
 @pytest.mark.parametrize("error", [ObjectMissing("not found"), Conflict("another UID")], ids=["gone", "another"])
-async def test_a_mirror_that_somebody_else_took_away_is_not_told_as_removed_and_the_informer_waited_for(
+async def test_mirror_pod_deleted_by_another_client_is_not_logged_as_removed(
     autojump_clock: MockClock, nursery: Any, caplog: pytest.LogCaptureFixture, error: ApiError
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -299,7 +297,7 @@ async def test_a_mirror_that_somebody_else_took_away_is_not_told_as_removed_and_
     assert ["The mirror of static pod default/web is removed"] == said()
 
 
-async def test_a_mirror_is_removed_once_while_the_informer_stands_still_and_nobody_is_blamed(
+async def test_mirror_pod_is_deleted_once_while_the_informer_lags(
     autojump_clock: MockClock, nursery: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench(static())
@@ -427,7 +425,7 @@ async def test_an_informer_that_lags_is_no_news_and_a_name_that_is_taken_elsewhe
     assert 1 == sum("already exists" in record.getMessage() for record in caplog.records)
 
 
-async def test_a_name_somebody_else_has_taken_is_left_to_them(autojump_clock: MockClock, nursery: Any) -> None:
+async def test_name_of_another_nodes_pod_is_left_alone(autojump_clock: MockClock, nursery: Any) -> None:
     bench = Bench(static())
     theirs = bench.cluster.add("web")
     await nursery.start(bench.mirrors.run)

@@ -313,9 +313,7 @@ async def test_what_was_answered_before_the_server_was_set_back_is_written_again
     assert ("Running", "", True) == shows(cluster.get("web"))
 
 
-async def test_a_status_whose_object_the_informer_cannot_read_is_written_once(
-    autojump_clock: MockClock, nursery: Any
-) -> None:
+async def test_status_of_an_undecodable_object_is_written_once(autojump_clock: MockClock, nursery: Any) -> None:
     cluster = Cluster()
     web = cluster.add("web")
     await nursery.start(cluster.writer.run)
@@ -523,7 +521,7 @@ async def test_the_server_names_its_pause(autojump_clock: MockClock, nursery: An
     assert 3 == len(cluster.api.written)
 
 
-async def test_a_patch_whose_answer_was_lost_leaves_no_doubt_behind(autojump_clock: MockClock, nursery: Any) -> None:
+async def test_patch_with_a_lost_answer_is_repeated_completely(autojump_clock: MockClock, nursery: Any) -> None:
     cluster = Cluster()
     web = cluster.add("web")
     await nursery.start(cluster.writer.run)
@@ -540,7 +538,7 @@ async def test_a_patch_whose_answer_was_lost_leaves_no_doubt_behind(autojump_clo
     assert ("Running", "before", False) == shows(cluster.get("web"))
 
 
-async def test_a_pod_the_server_has_a_problem_with_holds_up_nobody(autojump_clock: MockClock, nursery: Any) -> None:
+async def test_pod_that_the_server_fails_on_delays_no_other(autojump_clock: MockClock, nursery: Any) -> None:
     cluster = Cluster(Bounds(status_writes_max=1))
     sick, *well = [cluster.add(name) for name in ("sick", "web-1", "web-2")]
     cluster.api.plan("patch", Fail(ApiFailure("internal error")), Fail(ApiFailure("internal error")))
@@ -572,7 +570,7 @@ async def test_a_server_that_says_no_is_back(
     ]
 
 
-async def test_nobody_waits_for_ever_for_an_answer(autojump_clock: MockClock, nursery: Any) -> None:
+async def test_missing_answer_times_out(autojump_clock: MockClock, nursery: Any) -> None:
     cluster = Cluster()
     web = cluster.add("web")
     cluster.api.plan("patch", Hang())

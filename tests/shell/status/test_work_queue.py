@@ -32,7 +32,7 @@ def work_queue(served_max: int = 1) -> WorkQueue[str]:
 
 
 async def next_names(of: WorkQueue[str], *, within: float = 0.001) -> list[str]:
-    """Who gets a turn soon, each done at once."""
+    """Return the names that get a turn soon, each done at once."""
     names = []
     with trio.move_on_after(within):
         while True:
@@ -42,7 +42,7 @@ async def next_names(of: WorkQueue[str], *, within: float = 0.001) -> list[str]:
     return names
 
 
-async def test_whoever_waited_longest_goes_next_and_the_urgent_before(autojump_clock: MockClock) -> None:
+async def test_urgent_names_go_first_and_then_the_longest_waiting(autojump_clock: MockClock) -> None:
     it = work_queue()
     for name in ("a", "b", "c"):
         it.add(name)
@@ -116,9 +116,7 @@ async def test_where_it_may_be_the_name_others_try_before_it(error: ApiLost, aut
 
 
 @pytest.mark.parametrize("error", [ApiLost("x"), ApiFailure("x")], ids=repr)
-async def test_a_name_that_fails_again_stops_nobody_while_others_are_answered(
-    error: ApiLost, autojump_clock: MockClock
-) -> None:
+async def test_repeatedly_failing_name_stops_no_other(error: ApiLost, autojump_clock: MockClock) -> None:
     it = work_queue()
     assert 1 == it.failed("a", error)
     it.answered("b")
@@ -129,7 +127,7 @@ async def test_a_name_that_fails_again_stops_nobody_while_others_are_answered(
     assert 1 == it.failed("a", error)
 
 
-async def test_while_nobody_is_answered_the_pauses_grow_and_the_newest_that_has_not_failed_tries_first(
+async def test_pauses_grow_without_answers_and_the_newest_name_tries_first(
     autojump_clock: MockClock,
 ) -> None:
     it = work_queue(served_max=8)
@@ -208,7 +206,7 @@ async def test_of_what_is_forgotten_nothing_is_remembered(autojump_clock: MockCl
     ("after", "expected"),
     [(20.0, 20.0), (3600.0, RETRY_AFTER_SECONDS_MAX), (float("9" * 400), RETRY_AFTER_SECONDS_MAX)],
 )
-async def test_no_server_can_silence_everybody_for_longer_than_half_a_minute(
+async def test_pauses_of_all_names_are_at_most_half_a_minute(
     after: float, expected: float, autojump_clock: MockClock
 ) -> None:
     it = work_queue()
@@ -218,7 +216,7 @@ async def test_no_server_can_silence_everybody_for_longer_than_half_a_minute(
     assert ["b"] == await next_names(it, within=0.2)
 
 
-async def test_whose_back_off_is_skipped_waits_no_more_and_a_further_no_counts_on(autojump_clock: MockClock) -> None:
+async def test_skipped_back_off_ends_the_wait_and_keeps_growing(autojump_clock: MockClock) -> None:
     it = work_queue()
     it.add("a")
     assert [1, 2, 3] == [it.refused("a") for _ in range(3)]

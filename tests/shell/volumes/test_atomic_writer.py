@@ -27,7 +27,7 @@ def files(**content: str) -> Files:
 
 
 def read(volume: Path) -> dict[str, bytes]:
-    """What a container sees: every file by the links it opens."""
+    """Return what a container sees: every file by the links it opens."""
     found = {}
     for where, _, names in os.walk(volume, followlinks=True):
         inside = Path(where).relative_to(volume)
@@ -186,7 +186,7 @@ def test_directories_left_below_one_another_deeper_than_the_stack_are_removed(tm
     assert ["a"] == os.listdir(tmp_path / "..data/")
 
 
-def test_a_new_directory_that_cannot_be_completed_goes_however_deep_somebody_made_it_meanwhile(
+def test_incomplete_new_directory_is_removed_whatever_was_added(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nested_and_full(*_: object) -> None:
@@ -242,7 +242,7 @@ class Crashing:
 
 
 def in_force(volume: Path) -> dict[str, bytes]:
-    """What a program finds that opens ``..data`` and reads what is in there."""
+    """Return the files that a program finds by opening ``..data``."""
     directory = volume / "..data"
     return {str(f.relative_to(directory)): f.read_bytes() for f in directory.rglob("*") if f.is_file()}
 

@@ -140,7 +140,7 @@ async def test_a_driver_that_says_no_is_asked_again_unless_it_never_will(
     assert f"failed to expand pvc with {why}" == bench.cluster.claimed.conditions[-1].message
 
 
-async def test_a_driver_that_hangs_holds_up_nobody(autojump_clock: MockClock, bench: CsiNodeBench) -> None:
+async def test_hanging_driver_delays_no_other(autojump_clock: MockClock, bench: CsiNodeBench) -> None:
     async with bench.life() as volumes:
         await sync(volumes)
         enlarge_claim(bench)

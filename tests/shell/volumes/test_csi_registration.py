@@ -44,7 +44,7 @@ async def test_a_driver_that_registers_is_used_and_told_so(autojump_clock: MockC
         assert before < bench.cluster.changes
 
 
-async def test_a_driver_whose_socket_goes_is_used_no_more_and_again_when_it_is_back(
+async def test_driver_is_unregistered_with_its_socket_and_registered_when_it_is_back(
     autojump_clock: MockClock, bench: CsiNodeBench
 ) -> None:
     async with bench.life() as volumes:
@@ -129,7 +129,7 @@ async def test_files_without_end_there_cost_no_more_than_so_many_and_no_driver_i
     assert "plugins that are registered stay so, a new one may not be found" in said[0]
 
 
-async def test_whoever_changes_something_there_without_end_has_it_looked_at_once_a_second(
+async def test_endless_changes_cause_one_look_a_second(
     autojump_clock: MockClock, bench: CsiNodeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks, scandir = [], os.scandir

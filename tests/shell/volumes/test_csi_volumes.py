@@ -116,7 +116,7 @@ async def test_a_later_life_of_the_agent_unpublishes_and_unstages_what_an_earlie
     assert ({}, {}) == (bench.driver.staged, bench.driver.published)
 
 
-async def test_what_was_staged_for_nobody_is_unstaged_at_start(autojump_clock: MockClock, bench: CsiNodeBench) -> None:
+async def test_volumes_staged_for_no_pod_are_unstaged_at_start(autojump_clock: MockClock, bench: CsiNodeBench) -> None:
     async with bench.life() as volumes:
         bench.driver.failing = PluginFailed("Internal", "not now")
         with pytest.raises(VolumeFailed):
@@ -263,9 +263,7 @@ async def test_a_driver_is_told_of_new_tokens_at_every_look_at_the_pod(
     assert ["stage handle", *["publish handle"] * 3] == bench.driver.calls
 
 
-async def test_a_driver_that_hangs_while_it_hears_of_a_running_pod_again_holds_up_nobody(
-    autojump_clock: MockClock, bench: CsiNodeBench
-) -> None:
+async def test_driver_hanging_in_a_republish_delays_no_other(autojump_clock: MockClock, bench: CsiNodeBench) -> None:
     bench.cluster.driver = k8s.CSIDriverSpec(attach_required=False, requires_republish=True)
     async with bench.life() as volumes:
         path = await volumes.set_up(claiming())

@@ -79,7 +79,7 @@ async def test_a_mode_the_pod_gave_its_volume_stays(volumes: DiskVolumes) -> Non
     assert "kept" == read(path)
 
 
-async def test_a_volume_whose_making_was_interrupted_is_made_whole(volumes: DiskVolumes, tmp_path: Path) -> None:
+async def test_interrupted_creation_of_a_volume_is_completed(volumes: DiskVolumes, tmp_path: Path) -> None:
     (tmp_path / PLACE / ".v").mkdir(parents=True, mode=0o700)
 
     path = (await volumes.set_up(with_volume()))["v"]
@@ -173,7 +173,7 @@ async def test_a_volume_in_huge_pages_is_mounted_once_with_their_size(
         ('"Tape" is not a storage medium', "Tape", ["1Gi"]),
     ],
 )
-async def test_huge_pages_nobody_asks_for_are_refused_aloud(
+async def test_huge_pages_without_requests_are_rejected(
     told: str, medium: str, sizes: list[str], volumes: DiskVolumes
 ) -> None:
     with pytest.raises(VolumeFailed, match=told):

@@ -269,7 +269,7 @@ async def until(is_so: Callable[[], bool]) -> None:
             await trio.sleep(1)
 
 
-async def test_news_that_nobody_gave_end_with_the_pods_volumes(
+async def test_pending_news_end_with_the_pods_volumes(
     volumes: DiskVolumes, objects: Objects, mock_clock: MockClock, tmp_path: Path
 ) -> None:
     it = pod(volumes=(CONFIG,))

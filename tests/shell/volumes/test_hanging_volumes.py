@@ -127,9 +127,7 @@ async def test_a_pod_that_comes_back_gets_no_volume_while_its_earlier_ones_are_r
     assert {"scratch"} == (await volumes.set_up(again)).keys()
 
 
-async def test_many_pods_on_a_dead_server_hold_up_nobody_that_is_made_here_or_goes(
-    volumes: DiskVolumes, mounts: HangingMounts
-) -> None:
+async def test_pods_on_a_dead_server_delay_no_local_volumes(volumes: DiskVolumes, mounts: HangingMounts) -> None:
     dead = k8s.NFSVolumeSource(server="dead", path="/")
     four = tuple(k8s.Volume(name=f"v{number}", nfs=dead) for number in range(4))
     scratch = k8s.Volume(name="scratch", empty_dir=k8s.EmptyDirVolumeSource(medium="Memory"))

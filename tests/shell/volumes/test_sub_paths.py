@@ -56,7 +56,7 @@ async def resolved(volumes: DiskVolumes, *, of_scratch: str = "", of_data: str =
 
 
 def bound(mounts: NotedMounts) -> dict[str, str]:
-    """What is mounted where, but for tmpfs."""
+    """Return the mounts, except for tmpfs."""
     return {path: mount.source for path, mount in mounts.mounted.items() if isinstance(mount, Bound)}
 
 

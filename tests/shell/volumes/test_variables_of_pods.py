@@ -30,7 +30,7 @@ NEEDY = container("main", image="web:1", env=(key("A", "settings"),), env_from=(
 
 
 def variables(bench: Bench | Cluster) -> list[dict[str, str]]:
-    """Of every container there is, in the order they were made."""
+    """Return the variables of every container, in the order of creation."""
     return [dict(one.config.envs) for one in bench.world.containers.values()]
 
 

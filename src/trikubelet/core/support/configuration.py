@@ -84,7 +84,7 @@ _WORKS: Final = (
         "::test_no_more_logs_are_rotated_at_once_than_there_are_workers_and_none_twice",
         ("containerLogMaxWorkers",),
     ),
-    Works(f"{_NODE_API}who_is_not_known_is_told_nothing_in_either_mode", ("authorization.mode",)),
+    Works(f"{_NODE_API}unauthenticated_clients_get_no_data_in_either_mode", ("authorization.mode",)),
     Works(
         f"{_ASKED}reviews_are_remembered_as_long_as_the_configuration_says",
         ("authentication.webhook.cacheTTL", "authorization.webhook"),
@@ -95,16 +95,16 @@ _WORKS: Final = (
         by=("by_certificate", "by_token"),
     ),
     Works(
-        f"{_ASKED}the_anonymous_may_what_the_anonymous_were_given_and_a_bad_proof_makes_nobody_anonymous",
+        f"{_ASKED}anonymous_clients_have_their_own_rights_and_invalid_credentials_are_not_anonymous",
         ("authentication.anonymous",),
     ),
     Works(
-        f"{_IN_MEMORY}a_node_without_a_cluster_serves_whom_its_operator_named",
+        f"{_IN_MEMORY}node_without_a_cluster_serves_the_configured_clients",
         ("address", "port", "readOnlyPort"),
     ),
     Works(f"{_IN_MEMORY}in_a_cluster_there_is_one_unless_it_is_not_wanted", ("enableServer",)),
     Works(
-        f"{_IN_MEMORY}a_member_serves_with_the_certificate_it_was_given_and_knows_nobody_while_its_cluster_is_away",
+        f"{_IN_MEMORY}member_serves_with_its_certificate_and_rejects_tokens_while_its_cluster_is_away",
         ("tlsCertFile", "tlsPrivateKeyFile"),
     ),
     Works(f"{_SERVING}of_curves_the_first_there_is_is_spoken", ("tlsCurvePreferences",), by=("curves",)),
@@ -179,7 +179,7 @@ _WORKS: Final = (
         by=("EventRate", "burst", "per_second"),
     ),
     Works(
-        "tests/shell/sources/test_manifest_directory.py::test_a_change_nobody_notices_is_found_by_the_next_regular_look",
+        "tests/shell/sources/test_manifest_directory.py::test_unnoticed_change_is_found_by_the_next_regular_look",
         ("fileCheckFrequency",),
         by=("file_check_seconds",),
     ),
@@ -282,7 +282,7 @@ _WORKS: Final = (
         ("mergeDefaultEvictionSettings",),
     ),
     Works(
-        "tests/shell/node/test_eviction.py::test_without_isolation_of_local_storage_nobody_is_held_to_a_limit",
+        "tests/shell/node/test_eviction.py::test_no_storage_limit_applies_without_its_isolation",
         ("localStorageCapacityIsolation",),
         by=("local_limits",),
     ),

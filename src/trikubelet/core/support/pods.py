@@ -100,7 +100,7 @@ _WORKS: Final = (
         ("terminationGracePeriodSeconds",),
     ),
     Works(
-        f"{_BATCH}a_container_is_who_its_security_contexts_say",
+        f"{_BATCH}container_runs_as_the_user_of_its_security_contexts",
         _below("securityContext", "fsGroup", "runAsGroup", "runAsUser", "supplementalGroups", "sysctls"),
     ),
     Works(
@@ -108,7 +108,7 @@ _WORKS: Final = (
         ("securityContext.seccompProfile", "containers[].securityContext.seccompProfile"),
     ),
     Works(
-        f"{_BATCH}who_may_not_be_root_is_not_started_as_root",
+        f"{_BATCH}run_as_non_root_container_is_not_started_as_root",
         ("securityContext.runAsNonRoot", "containers[].securityContext.runAsNonRoot"),
     ),
     Works(
@@ -217,7 +217,7 @@ _WORKS: Final = (
     ),
     Works(f"{_PROBES}readiness_by_a_command_follows_a_file", ("containers[].readinessProbe.exec",)),
     Works(
-        f"{_PROBES}who_does_not_start_or_live_is_killed_with_its_probes_own_grace",
+        f"{_PROBES}failed_startup_or_liveness_kills_with_the_probes_grace",
         tuple(f"containers[].{kind}Probe.terminationGracePeriodSeconds" for kind in ("liveness", "startup")),
     ),
     Works(f"{_AGENT}a_host_port_leads_to_the_pod", ("containers[].ports",)),
@@ -235,7 +235,7 @@ _WORKS: Final = (
         ("containers[].restartPolicy", "containers[].restartPolicyRules"),
     ),
     Works(
-        f"{_BATCH}a_container_is_who_its_security_contexts_say",
+        f"{_BATCH}container_runs_as_the_user_of_its_security_contexts",
         _below(
             "containers[].securityContext",
             *("allowPrivilegeEscalation", "capabilities", "privileged", "readOnlyRootFilesystem"),
@@ -243,7 +243,7 @@ _WORKS: Final = (
         ),
     ),
     Works(
-        f"{_SECURITY}what_tells_of_the_machine_is_hidden_but_from_who_may_see_it",
+        f"{_SECURITY}masked_paths_are_hidden_from_unprivileged_containers",
         ("containers[].securityContext.procMount",),
         "Unmasked needs hostUsers: false, and what that needs",
     ),

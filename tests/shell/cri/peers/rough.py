@@ -54,7 +54,7 @@ class Server:
             self.flush()
 
     def is_too_long(self, event):
-        """Whether a question has used up its window, which is never opened; the connection's is, for the next one."""
+        """True if a request has used up its window, which is never opened; the connection's is, for the next one."""
         if not isinstance(event, DataReceived):
             return False
         self.heard[event.stream_id] += len(event.data)
