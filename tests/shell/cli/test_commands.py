@@ -1067,4 +1067,4 @@ def test_a_user_without_a_home_is_told_what_is_missing(
         monkeypatch.delenv(name, raising=False)
 
     assert 1 == main(["get", "pods"])
-    assert capsys.readouterr().err.startswith("error: neither XDG_STATE_HOME nor HOME says")
+    assert capsys.readouterr().err.startswith("error: neither XDG_STATE_HOME nor HOME is set")
