@@ -24,7 +24,7 @@ async def test_task_is_shown_below_its_parent_with_its_wait() -> None:
 
     (mine,) = [line for line in lines if ".patient: every.py:" in line]
     (other,) = [line for line in lines if "sleep_forever: " in line]
-    (own,) = [line for line in lines if "test_each_task_stands" in line]
+    (own,) = [line for line in lines if "test_task_is_shown_below_its_parent" in line]
     depths = [len(line) - len(line.lstrip()) for line in (own, mine, other)]
     assert [depths[0], depths[0] + 2, depths[0] + 2] == depths
 
