@@ -20,12 +20,12 @@ RELEASE=trixie
 MIRROR=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 DISK_SIZE=8G
 PACKAGES=(
-    # What every installed Debian has.
+    # The base of every installed Debian.
     systemd systemd-sysv dbus udev libpam-systemd apparmor openssh-server linux-image-amd64 initramfs-tools lz4 netbase
     kmod procps iproute2 ca-certificates less
-    # What containerd and the agent need.
+    # Needed by containerd and the agent.
     containernetworking-plugins iptables libseccomp2 conntrack python3
-    # What tests use.
+    # Used by the tests.
     curl jq psmisc e2fsprogs
 )
 TOOLS=("debootstrap debootstrap" "mkfs.ext4 e2fsprogs" "ssh-keygen openssh-client")

@@ -1,4 +1,4 @@
-"""What a verb loads: whoever names a running agent does not wait for modules that only an agent needs."""
+"""The modules that a verb loads: a request to a running agent does not load those that only an agent needs."""
 
 from __future__ import annotations
 

@@ -391,13 +391,13 @@ def test_the_pods_of_an_agent_that_moved_to_another_root_directory_are_left_alon
 
 @pytest.mark.slow
 def test_what_does_not_end_in_time_is_named(root: Path) -> None:
-    bound_to(root, f"unix://{root}/nobody.sock", "uid-1")
+    bound_to(root, f"unix://{root}/absent.sock", "uid-1")
     line = [sys.executable, "-m", "trikubelet", "reset", f"--root-dir={root}", "--timeout=1s", *WITHOUT_CGROUPS]
 
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
 
     last = done.stderr.splitlines()[-1]
-    assert (1, f"error: some leftovers remain after 1 s: unix://{root}/nobody.sock does not answer") == (
+    assert (1, f"error: some leftovers remain after 1 s: unix://{root}/absent.sock does not answer") == (
         done.returncode,
         last,
     )
