@@ -22,6 +22,10 @@ GOOD = [
     pytest.param("one\n\n  two\n# three", "KEY1='x'\nKEY2='one\n\n  two\n# three'\n", id="several lines"),
     pytest.param("中文 🌍", "KEY2='中文 🌍'\n", id="any character"),
     pytest.param("", "KEY2=''\n", id="an empty value"),
+    pytest.param("", "KEY2= \t\nKEY1='x'\n", id="a blank after the equals sign"),
+    pytest.param("", "KEY2= ", id="a blank after the equals sign, and no end of line"),
+    pytest.param("", "KEY2= # comment\nKEY1='x'\n", id="a comment after the equals sign"),
+    pytest.param("bar", "KEY1= # comment\nKEY2='bar'\n", id="a comment after the equals sign of another name"),
 ]
 
 
@@ -61,7 +65,10 @@ def test_of_many_names_all_are_found_in_one_pass_and_no_other_value_is_kept() ->
         ("line 2: it is not NAME='value'", "KEY1='foo'\nINVALID_LINE\nKEY2='bar'\n"),
         ("line 1: it is not NAME='value'", "='foo'\nKEY2='bar'"),
         ("line 1: whitespace before '=' is not allowed", "KEY2 = 'val'"),
-        ("line 1: value must be enclosed in single quotes", "KEY2= 'val'"),
+        ("line 1: unexpected content after whitespace following '='", "KEY2= 'val'"),
+        ("line 1: unexpected content after whitespace following '='", "KEY2=\tval\n"),
+        ("line 1: unexpected content after whitespace following '='", "KEY1= 'val1'\nKEY2='val2'\n"),
+        ("line 1: value must be enclosed in single quotes", "KEY2=#bar"),
         ("line 2: value must be enclosed in single quotes", "\nKEY2=bar\n"),
         ("line 1: value must be enclosed in single quotes", 'KEY2="bar"'),
         ("line 1: value must be enclosed in single quotes", "KEY2="),
@@ -100,5 +107,5 @@ def test_of_any_text_there_is_a_value_no_value_or_a_line_that_is_wrong(text: str
         line = int(str(error).split()[1].rstrip(":"))
     else:
         line = 1
-        assert value is None or f"{key}='{value}'" in text
+        assert value is None or f"{key}='{value}'" in text or (value == "" and f"{key}= " in text)
     assert 1 <= line <= text.count("\n") + 1

@@ -167,6 +167,22 @@ def test_safe_sysctls_reach_the_sandbox_by_their_dotted_names() -> None:
             {"host_network": True},
             id="of the node's network",
         ),
+        pytest.param("", "kernel.domainname", ("kernel.domainname",), {}, id="of the UTS namespace"),
+        pytest.param("", "user.max_mnt_namespaces", ("user.*",), {"host_users": False}, id="of the user namespace"),
+        pytest.param(
+            'forbidden sysctl: "user.max_mnt_namespaces" not allowed with host User enabled',
+            "user.max_mnt_namespaces",
+            ("user.*",),
+            {},
+            id="of the node's user namespace, which is the default",
+        ),
+        pytest.param(
+            'forbidden sysctl: "user.max_mnt_namespaces" not allowlisted',
+            "user.max_mnt_namespaces",
+            (),
+            {"host_users": False},
+            id="of the user namespace, not let through",
+        ),
         pytest.param(
             'forbidden sysctl: "vm.swappiness" belongs to the node and not to a namespace of the pod',
             "vm.swappiness",

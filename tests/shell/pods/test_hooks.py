@@ -420,7 +420,7 @@ async def test_a_hook_that_finds_no_tls_is_reported_again_without_it_and_without
     ("expected", "action"),
     [
         ("dial tcp 10.88.0.2:8080: connect: connection refused", ASKED),
-        ("port nobody not found", replace(ASKED, port="nobody")),
+        ('port "nobody" not found', replace(ASKED, port="nobody")),
     ],
 )
 async def test_hook_without_a_listener_has_failed(

@@ -288,7 +288,7 @@ async def test_runtime_errors_of_probes_are_reported_and_kill_no_container(autoj
         await trio.sleep(30)
         assert 0 == restarts(node)
 
-    expected = "Liveness probe errored and resulted in unknown state: port nameless not found"
+    expected = 'Liveness probe errored and resulted in unknown state: port "nameless" not found'
     assert [expected] == messages(node, "Unhealthy")
 
 

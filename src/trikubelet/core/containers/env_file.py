@@ -1,11 +1,13 @@
 """Files of environment variables that one container writes into a volume for another (``fileKeyRef``).
 
-The format is a small subset of a POSIX shell's, so that both read it alike (KEP-3721, as of 1.35):
+The format is a small subset of a POSIX shell's, so that both read it alike (KEP-3721, with the rules of 1.38, by which
+a value after a blank is a fault; up to 1.37 it was dropped silently):
 
     # a comment, or an empty line
     NAME='value'   # always in single quotes; everything up to the next quote is literal, line ends too
+    NAME=  # nothing: a blank after the equals sign ends the value
 
-There is no escaping, no expansion, and no space around the ``=``. The first value of a name counts; text after a value
+There is no escaping, no expansion, and no space before the ``=``. The first value of a name counts; text after a value
 is ignored.
 """
 
@@ -70,6 +72,12 @@ def _assignments(text: str) -> Iterator[tuple[str, str]]:
         if named[1] != named[1].rstrip():
             raise ValueError(_wrong(text, at, "whitespace before '=' is not allowed"))
         opened = named.end()
+        if text[opened : opened + 1] in (" ", "\t"):
+            if _REST.match(text, opened) is None:
+                raise ValueError(_wrong(text, at, "unexpected content after whitespace following '='"))
+            yield named[1], ""
+            at = _past(_SKIPPED, text, _past(_REST, text, opened))
+            continue
         if text[opened : opened + 1] != "'":
             raise ValueError(_wrong(text, at, "value must be enclosed in single quotes"))
         closed = text.find("'", opened + 1)

@@ -36,6 +36,8 @@ SAFE_SYSCTLS = frozenset(
 # The sysctls of each namespace; the rest of /proc/sys belongs to the node and no pod may set it.
 _IPC = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 _NET = ("net.",)
+_UTS = ("kernel.domainname",)
+_USER = ("user.",)
 
 
 def normal_name(name: str) -> str:
@@ -65,7 +67,10 @@ def forbidden_sysctl(pod: Pod, facts: NodeFacts) -> str:
             return f'forbidden sysctl: "{name}" not allowed with host {"IPC" if shared == "hostIPC" else "Net"} enabled'
         if name not in SAFE_SYSCTLS and not _let_through(name, facts.allowed_sysctls):
             return f'forbidden sysctl: "{name}" not allowlisted'
-        if not name.startswith(_IPC + _NET):
+        # The API server takes such a pod; only the kubelet refuses it, because few runtimes do.
+        if name.startswith(_USER) and pod.spec.host_users is not False:
+            return f'forbidden sysctl: "{name}" not allowed with host User enabled'
+        if not name.startswith(_IPC + _NET + _UTS + _USER):
             return f'forbidden sysctl: "{name}" belongs to the node and not to a namespace of the pod'
     return ""
 

@@ -66,9 +66,7 @@ def _named(name: str, container: Container) -> int:
     for port in container.ports:
         if port.name == name:
             return port.container_port
-    if name.isascii() and name.isdigit() and len(name) < 6:
-        return int(name)  # a number written as text
-    raise HandlerInvalid(f"port {name} not found")
+    raise HandlerInvalid(f'port "{name}" not found')
 
 
 def _headers(given: Iterable[HTTPHeader], host: str, agent: str) -> tuple[tuple[str, str], ...]:
