@@ -27,6 +27,10 @@ RESIZE = (
     *(10.0, 50.0, 100.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0, 20000.0, 30000.0, 60000.0, 120000.0, 300000.0),
     600000.0,
 )
+DEFERRAL = (
+    *(5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 150.0, 180.0, 300.0, 600.0, 1200.0, 1800.0),
+    3600.0,
+)
 LIVED = (
     *(60.0, 3600.0, 14400.0, 21600.0, 43200.0, 86400.0, 345600.0, 604800.0, 2592000.0, 7776000.0, 15552000.0),
     *(31104000.0, 124416000.0),
@@ -152,6 +156,8 @@ HERE = (
     _gauge("kubelet_pod_in_progress_resizes"),
     _counter("kubelet_pod_infeasible_resizes_total", "reason_detail", often=False),
     _counter("kubelet_pod_deferred_accepted_resizes_total", "retry_trigger", often=False),
+    _histogram("kubelet_pod_deferred_resize_duration_seconds", "resolution priority_bucket", DEFERRAL, often=False),
+    _counter("kubelet_pod_level_resources_admission_total", "config_mode qos_class"),
     _counter("kubelet_device_plugin_registration_total", "resource_name", often=False),
     _histogram("kubelet_device_plugin_alloc_duration_seconds", "resource_name", often=False),
     _counter("kubelet_pod_resources_endpoint_requests_total", "server_api_version", often=False),
@@ -170,7 +176,6 @@ PROBES = (
 """Those of ``/metrics/probes``."""
 
 ABSENT = {
-    "how long a deferred resize waits is not measured yet": "kubelet_pod_deferred_resize_duration_seconds",
     "records of pulls are files that nobody keeps in memory, and to count them is to list a directory": (
         "kubelet_imagemanager_ondisk_pulledrecords kubelet_imagemanager_ondisk_pullintents "
         "kubelet_imagemanager_inmemory_pulledrecords_usage_percent "
@@ -190,8 +195,8 @@ ABSENT = {
         "kubelet_memory_qos_node_memory_low_bytes kubelet_memory_qos_node_memory_min_bytes"
     ),
     "there is no gRPC API that pods are watched by": (
-        "kubelet_pod_watch_events_dropped_total kubelet_pod_requests_total kubelet_pod_requests_list "
-        "kubelet_pod_requests_get kubelet_pod_requests_watch"
+        "kubelet_pod_watch_events_dropped_total kubelet_pod_requests_total kubelet_pod_requests_list_total "
+        "kubelet_pod_requests_get_total kubelet_pod_requests_watch_total"
     ),
     "there are no host-process containers, which are Windows'": (
         "kubelet_started_host_process_containers_total kubelet_started_host_process_containers_errors_total"

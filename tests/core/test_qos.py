@@ -4,6 +4,7 @@ import pytest
 
 from core.podkit import container, pod, sidecar
 from trikubelet.core.qos import qos_class
+from trikubelet.core.requests import resource_level
 from trikubelet.model import k8s
 
 
@@ -55,3 +56,18 @@ NOTHING, FULL = container("b"), one("1 1Gi", "1 1Gi")
 )
 def test_qos_class(expected: str, it: k8s.Pod) -> None:
     assert expected == qos_class(it)
+
+
+@pytest.mark.parametrize(
+    ("expected", "it"),
+    [
+        pytest.param("", pod(NOTHING), id="no resources"),
+        pytest.param("container_level", pod(NOTHING, FULL), id="a container's"),
+        pytest.param("container_level", pod(NOTHING, init=(FULL,)), id="an init container's"),
+        pytest.param("pod_level", pod(NOTHING, resources=needs("1 1Gi")), id="the pod's"),
+        pytest.param("pod_and_container_level", pod(FULL, resources=needs("2 2Gi")), id="both"),
+        pytest.param("container_level", pod(FULL, resources=needs()), id="the pod's own are empty"),
+    ],
+)
+def test_resources_are_stated_for_the_pod_or_for_containers(expected: str, it: k8s.Pod) -> None:
+    assert expected == resource_level(it)

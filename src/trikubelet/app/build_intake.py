@@ -73,5 +73,6 @@ def build_intake(
         allocations=parts.allocations,
         devices=parts.ports.devices,
         unsupported=UnsupportedReports(parts.events, embedded=parts.facts.embedded, may_mount=parts.facts.may_mount),
+        figures=parts.figures,
     )
     return Intake(evaluation, resizes, admission)

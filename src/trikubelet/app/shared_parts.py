@@ -120,7 +120,7 @@ def share_parts(
         objects=objects,
         user_ids=UserIds(ports.files, facts.user_ids, runtime_state, ports.ids_of_users),
         allocations=allocations,
-        resize_notes=ResizeNotes(allocations),
+        resize_notes=ResizeNotes(allocations, figures),
         restart_requests=RestartRequests(),
         probes=NodeProbes(
             runtime=ports.runtime,

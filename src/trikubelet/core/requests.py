@@ -40,3 +40,15 @@ def promised(pod: Pod) -> dict[str, int]:
 def counted(resource: str, amount: Fraction) -> int:
     """Return an exact amount in millicores, bytes or pieces, rounded up."""
     return ceil(amount * 1000) if resource == "cpu" else ceil(amount)
+
+
+def resource_level(pod: Pod) -> str:
+    """Return where the pod states its resources, in the words of upstream's metric: ``pod_level``, ``container_level``,
+    ``pod_and_container_level``; "" for a pod without any."""
+    own = pod.spec.resources
+    at_pod = own is not None and any(map(is_pod_level, (*own.requests, *own.limits)))
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    at_container = any(one.resources and (one.resources.requests or one.resources.limits) for one in containers)
+    if at_pod:
+        return "pod_and_container_level" if at_container else "pod_level"
+    return "container_level" if at_container else ""

@@ -37,6 +37,8 @@ from trikubelet.core.admission.another_try import begins_now
 from trikubelet.core.lifecycle import StopReason
 from trikubelet.core.names import is_mirror, is_static, object_ref
 from trikubelet.core.pod_status.phase import TERMINAL
+from trikubelet.core.qos import qos_class
+from trikubelet.core.requests import resource_level
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.fault_barriers import FaultBarriers
 
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from trikubelet.model import k8s
     from trikubelet.pods.allocations import Allocations
     from trikubelet.pods.evaluation import Evaluation
+    from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.resizes import Resizes
     from trikubelet.pods.unsupported_reports import UnsupportedReports
     from trikubelet.pods.workers import PodWorkers
@@ -74,6 +77,7 @@ class Admission:
         allocations: Allocations,
         devices: PodDevices,
         unsupported: UnsupportedReports,
+        figures: PodFigures,
     ) -> None:
         self._workers = workers
         self._earlier = workers.earlier
@@ -88,6 +92,7 @@ class Admission:
         self._allocations = allocations
         self._devices = devices
         self._unsupported = unsupported
+        self._figures = figures
         self.rejected: Counter[str] = Counter()
         self._barriers = FaultBarriers(log, "%s: a bug in its admission; it waits, and is evaluated again")
 
@@ -175,6 +180,7 @@ class Admission:
     def _admit(self, pod: k8s.Pod, after: Sequence[str] = ()) -> None:
         # If the server knows its start, an earlier agent has recorded these events.
         self._unsupported.report(pod, is_known=pod.status is not None and bool(pod.status.start_time))
+        self._figures.admitted[resource_level(pod), qos_class(pod).lower()] += 1
         self._allocations.admit(pod)
         self._resizes.begin(pod)
         self._workers.begin(pod, after=after)

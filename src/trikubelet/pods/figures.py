@@ -27,6 +27,11 @@ RESIZES: Final = (
     600000.0,
 )
 """Upstream's upper bounds of buckets for the duration of a resize, in milliseconds."""
+DEFERRALS: Final = (
+    *(5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 150.0, 180.0, 300.0, 600.0, 1200.0, 1800.0),
+    3600.0,
+)
+"""Upstream's upper bounds of buckets for how long a resize was deferred, in seconds."""
 
 
 class PodFigures(msgspec.Struct):
@@ -42,7 +47,9 @@ class PodFigures(msgspec.Struct):
     answered without it; ``sleeps_cut``: hooks whose sleep was interrupted. ``resizes_asked``: requested changes of
     containers' amounts, by resource, requests or limits, and operation; ``resizes``: durations in milliseconds, by
     success (``true``, ``false``); ``resizes_infeasible`` by reason, and ``resizes_accepted``: granted after a wait, by
-    the trigger of the retry; all in upstream's words."""
+    the trigger of the retry; ``resizes_deferred``: how long resizes were deferred, by the way that ended it and the
+    bucket of the pod's priority. ``admitted``: pods by where they state their resources and by class, in small letters.
+    All in upstream's words."""
 
     syncs: Distributions[str] = field(default_factory=Distributions)
     worker_starts: Distribution = field(default_factory=Distribution)
@@ -65,6 +72,8 @@ class PodFigures(msgspec.Struct):
     resizes: Distributions[str] = field(default_factory=partial(Distributions, RESIZES))
     resizes_infeasible: Counter[str] = field(default_factory=Counter)
     resizes_accepted: Counter[str] = field(default_factory=Counter)
+    resizes_deferred: Distributions[tuple[str, str]] = field(default_factory=partial(Distributions, DEFERRALS))
+    admitted: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @contextmanager
     def timed_cgroup(self, operation: str) -> Iterator[None]:

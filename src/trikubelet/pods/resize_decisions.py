@@ -57,6 +57,7 @@ class ResizeDecisions:
         pod, uid = one.pod, one.pod.metadata.uid
         generation = pod.metadata.generation or 0
         if one.allocated is pod:
+            self._notes.note_taken_back(pod)
             self._notes.forget(uid)
         elif infeasible := infeasible_reason(pod, one.allocated, self._facts):
             self._figures.resizes_infeasible[infeasible.detail] += 1
@@ -82,7 +83,7 @@ class ResizeDecisions:
             generation = pod.metadata.generation or 0
             self.wait(one, Pending(DEFERRED, f"cannot write the allocation: {error}", generation))
             return False
-        self._notes.forget(pod.metadata.uid)  # including those of an earlier resize that this one replaced
+        self._notes.note_granted(pod)
         log.info("Pod %s: its resize is granted", object_ref(pod))
         message = messages.event_message("started", pod, pod.metadata.generation or 0)
         self._events.record(object_ref(pod), "Normal", messages.STARTED, message)

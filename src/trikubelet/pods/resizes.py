@@ -105,7 +105,7 @@ class Resizes:
             self._figures.resizes_asked.update(asked_changes(worker.pod, pod))
         if self._allocations.as_allocated(pod) is pod:
             self._waiting.discard(uid)
-            self._notes.note_taken_back(uid)
+            self._notes.note_taken_back(pod)
             return
         self._waiting.add(uid)
         generation = pod.metadata.generation or 0
@@ -113,9 +113,10 @@ class Resizes:
             self._notes.note_pending(uid, Pending(DEFERRED, NOT_YET, generation))
         self.retry(POD_UPDATED, pod)
 
-    def ended(self, _pod: Pod) -> None:
+    def ended(self, pod: Pod) -> None:
         """Notice that a pod is over, so that others may soon have its resources. Never blocks. Decides nothing here: a
         pod that had not begun is over the moment it is preempted, in the middle of the decision that preempts it."""
+        self._notes.note_ended(pod)
         self._wake(POD_TERMINATED)
 
     def _wake(self, why: str) -> None:

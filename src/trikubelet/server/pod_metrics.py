@@ -65,6 +65,8 @@ def _of_workers(pods: PodFigures) -> Iterator[Family]:
     yield histogram("kubelet_containers_per_pod_count", "Containers of pods when they start.", pods.containers)
     help_ = "Running pods without a worker."
     yield counter("kubelet_orphaned_runtime_pods_total", help_, pods.orphans)
+    help_ = "Admitted pods, by where they state their resources."
+    yield counter("kubelet_pod_level_resources_admission_total", help_, pods.admitted, "config_mode", "qos_class")
     help_ = "Pods that were started again under the same UID."
     yield counter("kubelet_restarted_pods_total", help_, _static(pods.restarted), "static")
     help_ = "Operations on pods' cgroups; an update creates a missing one."
@@ -98,6 +100,8 @@ def _of_resizes(pods: PodFigures, tally: Tally) -> Iterator[Family]:
     yield counter("kubelet_pod_infeasible_resizes_total", help_, pods.resizes_infeasible, "reason_detail")
     help_ = "Resizes that were granted after waiting."
     yield counter("kubelet_pod_deferred_accepted_resizes_total", help_, pods.resizes_accepted, "retry_trigger")
+    name, help_ = "kubelet_pod_deferred_resize_duration_seconds", "How long resizes were deferred, by how that ended."
+    yield histogram(name, help_, pods.resizes_deferred, "resolution", "priority_bucket")
 
 
 def _of_containers(pods: PodFigures, ended: Mapping[tuple[str, int, str], int]) -> Iterator[Family]:

@@ -53,7 +53,8 @@ class Desk:
         self.evaluation: Any = Admitting(says)
         self.events, self.figures = Said(), PodFigures()
         self.allocations = Allocations(MemoryPodFiles())
-        self.notes = ResizeNotes(self.allocations)
+        self.now_seconds = 0.0
+        self.notes = ResizeNotes(self.allocations, self.figures, lambda: self.now_seconds)
         self.allocations.admit(web("1"))
         self.decisions = ResizeDecisions(
             evaluation=self.evaluation,
@@ -138,3 +139,41 @@ def test_a_grant_that_cannot_be_written_down_waits(monkeypatch: pytest.MonkeyPat
     assert desk.decide(web("2"))
     assert desk.pending is not None
     assert "cannot write the allocation: no space left on device" == desk.pending.message
+
+
+@pytest.mark.parametrize(
+    ("resolution", "asked"),
+    [pytest.param("accepted", web("2"), id="granted"), pytest.param("reverted", web("1"), id="taken back")],
+)
+def test_wait_of_a_deferred_resize_is_measured_once(resolution: str, asked: Pod) -> None:
+    desk = Desk()
+    assert desk.decide(web("2"))
+    desk.now_seconds = 20.0
+    assert desk.decide(web("2"))
+    desk.now_seconds = 42.0
+    desk.evaluation.says = Admitted()
+
+    assert not desk.decide(asked)
+    desk.notes.note_ended(asked)
+    assert {(resolution, "normal"): (1, 42.0)} == {
+        labels: (spread.count, spread.sum) for labels, spread in desk.figures.resizes_deferred.items()
+    }
+
+
+def test_wait_of_a_deferred_resize_ends_with_its_pod() -> None:
+    desk = Desk()
+    assert desk.decide(web("2"))
+    desk.now_seconds = 7.0
+
+    desk.notes.note_ended(web("2"))
+    assert {("terminated", "normal"): 7.0} == {
+        labels: spread.sum for labels, spread in desk.figures.resizes_deferred.items()
+    }
+
+
+def test_infeasible_resize_is_not_measured_as_deferred() -> None:
+    desk = Desk(Admitted())
+    assert not desk.decide(web("1", **{"ephemeral-storage": "1Gi"}))
+
+    desk.notes.note_ended(web("1"))
+    assert not desk.figures.resizes_deferred

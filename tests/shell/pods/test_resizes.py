@@ -228,6 +228,8 @@ async def test_what_does_not_fit_waits_and_the_more_important_go_first_when_ther
         await until(lambda: has(node, ("1500m", "64Mi"), "uid-high"))
         assert "Deferred" == resizing(node, "uid-low")[0][1]
         assert {"pods_removed": 1} == node.figures.resizes_accepted
+        assert {("container_level", "guaranteed"): 3} == node.figures.admitted
+        assert [(("accepted", "medium"), 1)] == [(k, one.count) for k, one in node.figures.resizes_deferred.items()]
 
         put(node, grown[0])
         await until(lambda: has(node, ("1500m", "64Mi"), "uid-low"))
@@ -315,6 +317,7 @@ async def test_one_that_waits_may_be_taken_back(autojump_clock: MockClock) -> No
         await until(lambda: bool(resizing(node)))
         put(node, web(*SMALL, 3), other)
         await until(lambda: has(node, SMALL) and shown(node).observed_generation == 3)
+        assert [("reverted", "normal")] == list(node.figures.resizes_deferred)
         put(node, web(*SMALL, 3))
         await trio.sleep(400)
 

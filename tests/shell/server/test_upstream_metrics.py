@@ -94,6 +94,8 @@ def busy() -> Any:
     pods.resizes["true"].add(1)
     pods.resizes_infeasible["swap_limitation"] += 1
     pods.resizes_accepted["pods_removed"] += 1
+    pods.resizes_deferred["accepted", "normal"].add(1)
+    pods.admitted["container_level", "burstable"] += 1
     pulls.durations["0-10MB"].add(1)
     pulls.ensured[Ensured("true", "always", "false")] += 1
     volumes.tried("u", "v", "kubernetes.io/secret", 1, succeeded=True)
