@@ -17,7 +17,7 @@ from pathlib import Path
 
 import kubernetes_validate
 
-VERSION = "v1.36.0"
+VERSION = "v1.37.0"
 CORE = "io.k8s.api.core.v1."
 ROOTS = [
     *(CORE + kind for kind in ("Pod", "PodList", "Node", "NodeList", "Event", "Service", "ConfigMap", "Secret")),

@@ -423,6 +423,13 @@ def test_system_uuid_of_a_machine_without_one_is_its_machine_id(expected: str, s
     assert expected == found.node_info.system_uuid
 
 
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_node_shows_whether_its_kubelet_runs_in_a_user_namespace(is_inside: bool) -> None:
+    found = build(report(reading=replace(READING, in_user_namespace=is_inside)), k8s.NodeStatus(), NOW)
+    assert found.node_info is not None
+    assert is_inside is found.node_info.running_in_user_namespace
+
+
 def test_version_of_the_runtime_is_shown_without_its_v() -> None:
     found = build(report(runtime=RuntimeInfo("containerd", "v2.2.9", "v1")), k8s.NodeStatus(), NOW)
     assert found.node_info is not None

@@ -17,7 +17,7 @@ from trikubelet.model import k8s
 from trikubelet.model.duration import parse_duration
 from trikubelet.model.scalar import Scalar
 
-SCHEMAS = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema/v1.36.0-local-strict/_definitions.json"
+SCHEMAS = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema/v1.37.0-local-strict/_definitions.json"
 DEFINITIONS = json.loads(SCHEMAS.read_text())["$defs"]
 POD = "io.k8s.api.core.v1.Pod"
 

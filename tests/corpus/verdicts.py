@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from trikubelet.core.manifest.load import NO_API, load_manifest
+from trikubelet.model.upstream import minor_of
 
 if TYPE_CHECKING:
     from live.kit.certificates import Credentials
+    from trikubelet.model.upstream import Minor
 
 RECORD = Path(__file__).parent.parent / "recorded" / "verdicts.json"
 ANSWER_SECONDS_MAX = 30.0
@@ -77,6 +79,11 @@ class Server:
         if reply.status != http.HTTPStatus.UNPROCESSABLE_ENTITY:
             return [f"[{said['message']}]"]
         return sorted({_problem(cause["field"], cause["message"]) for cause in causes})
+
+    def minor(self) -> Minor:
+        """Return the minor version of Kubernetes that the server has."""
+        self._connection.request("GET", "/version")
+        return minor_of(json.loads(self._connection.getresponse().read())["gitVersion"])
 
     def schemas(self) -> dict[str, Any]:
         """The schemas of the API's core types, by their full names."""

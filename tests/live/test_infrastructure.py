@@ -93,7 +93,7 @@ def test_every_name_the_examples_ask_for_is_among_the_images() -> None:
 def test_the_examples_are_valid_manifests() -> None:
     for path in (places.LIVE.parent.parent / "examples" / "manifests" / "containerd").glob("*.yaml"):
         for document in yaml.safe_load_all(path.read_text()):
-            kubernetes_validate.validate(document, "1.36", strict=True)
+            kubernetes_validate.validate(document, "1.37", strict=True)
 
 
 def test_an_event_line_is_read_whatever_its_topic() -> None:

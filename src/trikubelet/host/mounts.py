@@ -109,12 +109,16 @@ def mount_tmpfs(path: str, size_bytes: int | None, mode: int, group: int | None)
     run(["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", path])
 
 
+def has_all_ids(uid_map: str) -> bool:
+    """True if a mapping of ids (``/proc/PID/uid_map``) is that of the machine's first user namespace."""
+    return uid_map.split() == ["0", "0", str(2**32 - 1)]
+
+
 def _can_stay_in_memory(release: str, uid_map: str) -> bool:
     """True if the kernel accepts ``noswap``: since 6.4 (Documentation/filesystems/tmpfs.rst), and not within a user
     namespace. ``uid_map``: this process's user namespace mapping."""
     found = re.match(r"(\d+)\.(\d+)", release)
-    is_first = uid_map.split() == ["0", "0", str(2**32 - 1)]
-    return is_first and found is not None and (int(found[1]), int(found[2])) >= _NOSWAP_SINCE
+    return has_all_ids(uid_map) and found is not None and (int(found[1]), int(found[2])) >= _NOSWAP_SINCE
 
 
 def mount_huge_pages(path: str, page_bytes: int, mode: int, group: int | None) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.containers.dns import parse_resolv_conf
 from trikubelet.core.timestamps import SECOND_NS
-from trikubelet.host.mounts import is_allowed
+from trikubelet.host.mounts import has_all_ids, is_allowed
 from trikubelet.kit.named_file import read_named
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.node_reading import NodeReading
@@ -58,6 +58,8 @@ def read_node(root: Path = Path("/"), root_dir: Path = Path("/")) -> NodeReading
         may_mount=is_allowed(),
         booted_ns=int(found[1]) * SECOND_NS if (found := _BOOTED.search(_text(root / "proc/stat"))) else 0,
         processes_max=_processes_max(root / "proc/sys/kernel"),
+        # A kernel without user namespaces has no such file.
+        in_user_namespace=bool(ids := _text(root / "proc/self/uid_map")) and not has_all_ids(ids),
     )
 
 

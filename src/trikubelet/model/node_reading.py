@@ -18,7 +18,8 @@ class NodeReading(Frozen):
     page size in bytes to the number of pages reserved; ``disk_bytes`` is the size of the file system the root directory
     lies on; ``apparmor``: the kernel enforces it; ``throttle_paths``: what shows each processor's heat; ``may_mount``:
     this process may mount file systems; ``booted_ns``: when the machine started, in nanoseconds since the epoch, 0 for
-    unknown; ``processes_max``: how many processes and threads the kernel runs at a time, 0 for unknown."""
+    unknown; ``processes_max``: how many processes and threads the kernel runs at a time, 0 for unknown;
+    ``in_user_namespace``: this process is in another user namespace than the machine's first."""
 
     hostname: str
     memory_bytes: int
@@ -37,3 +38,4 @@ class NodeReading(Frozen):
     may_mount: bool = True
     booted_ns: int = 0
     processes_max: int = 0
+    in_user_namespace: bool = False

@@ -156,3 +156,19 @@ def test_a_pipe_in_place_of_a_resolv_conf_is_not_waited_for(tmp_path: Path) -> N
 
     with pytest.raises(StartFailed, match=r"pipe: cannot be read: it is a pipe without a writer"):
         read_resolv_conf(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize(
+    ("expected", "uid_map"),
+    [
+        pytest.param(False, "         0          0 4294967295\n", id="the machine's first"),
+        pytest.param(True, "         0       1000          1\n", id="a user's own"),
+        pytest.param(False, "", id="a kernel without user namespaces"),
+    ],
+)
+def test_user_namespace_of_the_agent_is_found_by_its_ids(expected: bool, uid_map: str, machine: Path) -> None:
+    (machine / "proc/self").mkdir(parents=True)
+    if uid_map:
+        (machine / "proc/self/uid_map").write_text(uid_map)
+
+    assert expected is read_node(machine).in_user_namespace

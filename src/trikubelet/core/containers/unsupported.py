@@ -65,6 +65,19 @@ def _mounts_with_label(policy: str) -> bool:
     return policy == "MountOption"
 
 
+def _is_http2(protocol: str) -> bool:
+    return protocol == "HTTP2"
+
+
+def _is_tls(mode: str) -> bool:
+    return mode == "TLS"
+
+
+def _alpha(gate: str, instead: str) -> str:
+    """Return the reason for a field whose feature gate is alpha in the followed release, and has no effect here."""
+    return f"the feature {gate} is alpha and not built: {instead}"
+
+
 def _why_not(volume: str) -> str:
     """Return the reason for volumes of a type that is not set up here. (which upstream still has: pkg/volume of
     v1.36)"""
@@ -78,9 +91,34 @@ def why_not_mounted(volume: k8s.Volume) -> str:
     return _why_not(next(present, ""))
 
 
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_HOOKS = ("lifecycle.postStart", "lifecycle.preStop")
+_FILES_OF = (
+    *(f"volumes[].{source}.items[].user" for source in ("configMap", "downwardAPI", "secret")),
+    *(f"volumes[].{source}.defaultUser" for source in ("configMap", "downwardAPI", "secret", "projected")),
+    *(f"volumes[].projected.sources[].{one}.items[].user" for one in ("configMap", "downwardAPI", "secret")),
+    *(
+        f"volumes[].projected.sources[].{one}.user"
+        for one in ("clusterTrustBundle", "podCertificate", "serviceAccountToken")
+    ),
+)
+_USER = _alpha("AtomicWriteVolumeUserFields", "the file has the owner that it has without the field")
+
 ROWS = (
     Row("containers[].lifecycle.postStart.tcpSocket", TCP_HOOKS, _is_present),
     Row("containers[].lifecycle.preStop.tcpSocket", TCP_HOOKS, _is_present),
+    *(
+        Row(f"containers[].{where}.httpGet.protocol", _alpha("H2CContainerProbe", "HTTP/1.1 is spoken"), _is_http2)
+        for where in (*_PROBES, *_HOOKS)
+    ),
+    *(
+        Row(f"containers[].{probe}.grpc.mode", _alpha("GRPCContainerProbeTLS", "TLS is not spoken"), _is_tls)
+        for probe in _PROBES
+    ),
+    Row(
+        "containers[].volumeMounts[].bindMountOptions",
+        _alpha("VolumeBindMountOptions", "the volume is mounted without them"),
+    ),
     Row("containers[].resources.claims", "claims are not prepared yet: the container runs without the devices"),
     Row("containers[].securityContext.windowsOptions", WINDOWS, _is_present),
     *(
@@ -88,6 +126,12 @@ ROWS = (
         for name in attributes(k8s.Volume)
         if name not in SUPPORTED_VOLUMES
     ),
+    Row(
+        "volumes[].emptyDir.mode",
+        _alpha("EmptyDirVolumeMode", "the directory has the mode that it has without the field"),
+        _is_present,
+    ),
+    *(Row(path, _USER, _is_present) for path in _FILES_OF),
     Row("resourceClaims", "claims are not prepared yet"),
     Row("resources.claims", "claims are not prepared yet"),
     Row("securityContext.seLinuxChangePolicy", "volumes are relabelled file by file all the same", _mounts_with_label),

@@ -110,6 +110,7 @@ def _info(report: NodeReport) -> k8s.NodeSystemInfo:
         machine_id=reading.machine_id,
         operating_system="linux",
         os_image=reading.os_image,
+        running_in_user_namespace=reading.in_user_namespace,
         swap=k8s.NodeSwapStatus(capacity=reading.swap_bytes) if reading.swap_bytes else None,
         system_uuid=reading.system_uuid or reading.machine_id,
     )

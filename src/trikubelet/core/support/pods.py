@@ -369,6 +369,7 @@ _ELSEWHERE: Final = {
     "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution": _SCHEDULER,
     "affinity.podAffinity": _SCHEDULER,
     "affinity.podAntiAffinity": _SCHEDULER,
+    "evictionResponders": "the eviction API's, whose controllers read it",
     "automountServiceAccountToken": "the API server's, which adds the volume",
     **dict.fromkeys(
         (
