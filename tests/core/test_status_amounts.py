@@ -158,6 +158,7 @@ OTHERS = {
     "node_allocatable_resource_claim_statuses": "the scheduler's",
     "nominated_node_name": "the scheduler's",
     "resource_claim_statuses": "a controller's",
+    "volume_health": "of the gate CSIVolumeHealth, which is off",
     "resize": "not written by upstream any more: conditions tell of a resize",
     "reason": "only where somebody ended the pod",
     "message": "only where somebody ended the pod",
