@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.containers.dns import parse_resolv_conf
 from trikubelet.core.timestamps import SECOND_NS
+from trikubelet.core.topology.cpu_list import parse_list
 from trikubelet.host.mounts import has_all_ids, is_allowed
 from trikubelet.kit.named_file import read_named
 from trikubelet.model.errors import StartFailed
@@ -101,9 +102,8 @@ def _text(path: Path) -> str:
 
 def _cpus(online: str) -> int:
     """Return the number of processors in a list such as ``0-3,6``."""
-    ranges = [part.partition("-") for part in online.split(",") if part]
     try:
-        return sum(int(last or first) - int(first) + 1 for first, _, last in ranges) or os.cpu_count() or 1
+        return len(parse_list(online)) or os.cpu_count() or 1
     except ValueError:
         return os.cpu_count() or 1
 
