@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trikubelet.core.handover import handed_over
 from trikubelet.core.names import all_containers
-from trikubelet.core.restarts import is_sidecar
 from trikubelet.model import quantity
 from trikubelet.model.devices import Holder
 
@@ -36,18 +36,13 @@ def needs(pod: k8s.Pod, resources: Collection[str]) -> Iterator[Need]:
 
 
 def reusable(pod: k8s.Pod, holder: Holder, holdings: Mapping[Holder, Held]) -> frozenset[str]:
-    """Return the ids that the holder may take over: those of the ordinary init containers before it, which end before
-    it starts, except for those that a sidecar or a regular container took over already."""
-    found: set[str] = set()
-    ordinary = {one.name for one in pod.spec.init_containers if not is_sidecar(one)}
-    names = [container.name for container in all_containers(pod)]
-    earlier = names[: names.index(holder.container)]
-    for name in names:
-        held = holdings.get(Holder(holder.pod_uid, name, holder.resource))
-        if held is None or name == holder.container:
-            continue
-        if name not in ordinary:
-            found -= held.devices.keys()
-        elif name in earlier:
-            found |= held.devices.keys()
-    return frozenset(found)
+    """Return the ids that the holder may take over from the pod's init containers."""
+    return handed_over(
+        pod,
+        holder.container,
+        {
+            one.container: held.devices.keys()
+            for one, held in holdings.items()
+            if (one.pod_uid, one.resource) == (holder.pod_uid, holder.resource)
+        },
+    )
