@@ -176,6 +176,7 @@ THE_SYSTEMS = {
     "host/cgroup_removal.py",
     "host/cgroups.py",
     "host/examination.py",
+    "host/machine.py",
     "host/part_cgroups.py",
     "host/processes.py",
     "host/mounts.py",
