@@ -12,8 +12,9 @@ from core.podkit import container, pod, sidecar
 from core.statuskit import EARLIER, NOW, condition, status
 from trikubelet.core.admission import Admitted, Rejection, admit, counted_as, rejected
 from trikubelet.core.admission.affinity import wants_node
+from trikubelet.core.admission.held_ports import held_port
 from trikubelet.core.admission.pod_info import pod_info
-from trikubelet.core.admission.ports import held_port, host_ports
+from trikubelet.core.admission.ports import host_ports
 from trikubelet.core.admission.resources import requests
 from trikubelet.core.admission.taints import is_driven_away
 from trikubelet.core.containers import NodeFacts

@@ -8,7 +8,7 @@ from core.podkit import container, pod
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.cgroup_values import Asked, class_settings, class_sums, pod_settings
 from trikubelet.core.containers.cgroups import cgroup_parent, class_cgroup, parts, pod_cgroup, spell, uid_of
-from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.containers.memory_rules import MemoryRules
 from trikubelet.core.containers.resources import weight
 from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED
 from trikubelet.model import k8s

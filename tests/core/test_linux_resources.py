@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from core.podkit import container, pod, sidecar
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.amounts import of_pod
-from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.containers.memory_rules import MemoryRules
 from trikubelet.core.containers.resources import (
     container_resources,
     huge_page_bytes,

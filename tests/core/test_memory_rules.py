@@ -6,7 +6,8 @@ import pytest
 
 from core.podkit import container, pod
 from trikubelet.core.containers import NodeFacts
-from trikubelet.core.containers.memory import MemoryRules, high_bytes, swap_bytes, unified
+from trikubelet.core.containers.memory import high_bytes, swap_bytes, unified
+from trikubelet.core.containers.memory_rules import MemoryRules
 from trikubelet.model import k8s
 
 MIB, GIB = 1024**2, 1024**3

@@ -3,7 +3,7 @@
 import pytest
 
 from trikubelet.core.containers import NodeFacts
-from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.containers.memory_rules import MemoryRules
 from trikubelet.core.containers.reserved_cgroups import ReservedCgroup, reserved_settings
 
 GIB = 1024**3

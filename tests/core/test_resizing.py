@@ -12,7 +12,7 @@ from core.podkit import container, exited, observe, pod, running, sidecar
 from core.statuskit import condition, status
 from trikubelet.core.actions import KillReason, PodActions, plan
 from trikubelet.core.containers import NodeFacts
-from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.containers.memory_rules import MemoryRules
 from trikubelet.core.containers.resources import quota_us, shares
 from trikubelet.core.pod_status.resizing import IN_PROGRESS, PENDING, ResizeFacts, happened, resize_conditions
 from trikubelet.core.resize.allocation import Made, allocation_of, as_allocated, asks_for_more, read, same, written

@@ -5,7 +5,7 @@ import pytest
 from core.podkit import container, pod
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.cgroup_values import Setting, pod_settings
-from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.containers.memory_rules import MemoryRules
 from trikubelet.core.containers.slices import NEWEST, properties, version_of
 from trikubelet.model import k8s
 

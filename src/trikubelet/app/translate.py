@@ -14,7 +14,7 @@ from trikubelet.app.endpoint import EMBEDDED, FAKE
 from trikubelet.app.node import Rules
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.embedded_refusals import host_image
-from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.containers.memory_rules import MemoryRules
 from trikubelet.core.containers.reserved_cgroups import ReservedCgroup
 from trikubelet.core.eviction import EvictionRules
 from trikubelet.core.eviction.thresholds import parse_thresholds

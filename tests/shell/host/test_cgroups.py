@@ -24,7 +24,7 @@ from core.podkit import container, pod
 from shell.cgroupkit import pretend_kernel
 from shell.slicekit import SlowSlices, Systemctl
 from trikubelet.core.containers import NodeFacts
-from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.containers.memory_rules import MemoryRules
 from trikubelet.core.containers.reserved_cgroups import ReservedCgroup
 from trikubelet.host import cgroup_removal
 from trikubelet.host.cgroups import Hierarchies, KernelPodCgroups, NoPodCgroups, choose_cgroups, read_hierarchies

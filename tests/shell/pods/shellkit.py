@@ -14,7 +14,7 @@ import trio
 from shell.csikit import NoThreads
 from trikubelet.app.node import Node, Ports, Rules, build_node, run_node
 from trikubelet.core.containers import NodeFacts
-from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.containers.memory_rules import MemoryRules
 from trikubelet.core.eviction import EvictionRules
 from trikubelet.core.image_garbage import ImageRules
 from trikubelet.core.lifecycle import Outcome

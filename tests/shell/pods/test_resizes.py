@@ -10,7 +10,7 @@ import trio
 
 from shell.pods.shellkit import Bench, phase, until
 from trikubelet.core.admission import Admitted
-from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.containers.memory_rules import MemoryRules
 from trikubelet.core.lifecycle import Starting
 from trikubelet.model import k8s
 from trikubelet.model.pod_notes import Note

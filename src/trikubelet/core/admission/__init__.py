@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from trikubelet.core.admission.affinity import wants_node
-from trikubelet.core.admission.ports import held_port, host_ports
+from trikubelet.core.admission.held_ports import held_port
+from trikubelet.core.admission.ports import host_ports
 from trikubelet.core.admission.preemption import victims
 from trikubelet.core.admission.resources import Shortage, shortages
 from trikubelet.core.admission.taints import is_driven_away
@@ -36,8 +37,8 @@ from trikubelet.model.frozen import Frozen
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from trikubelet.core.admission.held_ports import Held
     from trikubelet.core.admission.pod_info import PodInfo
-    from trikubelet.core.admission.ports import Held
     from trikubelet.core.containers import NodeFacts
 
 NODE_AFFINITY: Final = "NodeAffinity"

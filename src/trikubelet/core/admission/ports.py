@@ -1,40 +1,18 @@
-"""Host ports: one address, protocol and port of the node can serve only one pod."""
+"""Host ports: one address, protocol and port of the node can serve only one pod (``held_ports.py``)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from trikubelet.core.restarts import is_sidecar
-from trikubelet.model import k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from trikubelet.core.admission.pod_info import PodInfo
+    from trikubelet.model import k8s
 
 _ANY = "0.0.0.0"  # noqa: S104 - the meaning of a port without an address
 
 Port = tuple[str, str, int]
 """Address, protocol and port."""
-
-
-class Held(NamedTuple):
-    """A host port that a pod wants and another pod holds."""
-
-    port: Port
-    holder: k8s.Pod
-
-
-def held_port(wanted: Iterable[Port], others: Iterable[PodInfo]) -> Held | None:
-    """Return the first of these host ports, by number, that another pod holds; None if all are free."""
-    others = tuple(others)
-    held = (
-        Held(port, other.pod)
-        for port in sorted(wanted, key=lambda port: port[::-1])
-        for other in others
-        if any(_is_same(port, taken) for taken in other.host_ports)
-    )
-    return next(held, None)
 
 
 def host_ports(pod: k8s.Pod) -> frozenset[Port]:
@@ -48,5 +26,6 @@ def host_ports(pod: k8s.Pod) -> frozenset[Port]:
     )
 
 
-def _is_same(a: Port, b: Port) -> bool:
+def is_same_port(a: Port, b: Port) -> bool:
+    """True if two pods cannot serve both: a port without an address serves every address."""
     return a[1:] == b[1:] and (a[0] == b[0] or _ANY in (a[0], b[0]))

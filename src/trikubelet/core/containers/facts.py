@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import field
 
-from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.containers.memory_rules import MemoryRules
 from trikubelet.core.user_namespaces import IdPool
 from trikubelet.model.frozen import Frozen
 from trikubelet.model.runtime_config import DNSConfig

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.core.containers.amounts import of, of_container, of_pod
 from trikubelet.core.names import is_critical
 from trikubelet.core.qos import BURSTABLE, GUARANTEED, qos_class
-from trikubelet.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from trikubelet.core.containers.facts import NodeFacts
@@ -22,22 +21,6 @@ if TYPE_CHECKING:
 PAGE_BYTES: Final = 4096
 RESERVED: Final = {GUARANTEED: "memory.min", BURSTABLE: "memory.low"}
 """The file that protects a pod's memory from reclaim, by its class: always, or while other memory is available."""
-
-
-class MemoryRules(Frozen):
-    """This node's rules for memory. ``swap_bytes``: the swap that its pods may use together, 0 for none;
-    ``swap_controlled``: the kernel can limit swap; ``kills_one``: only one process of a container is killed when it
-    runs out of memory, not all; ``qos``: Memory QoS is on; ``throttle``: the share of the range from request to limit
-    at which a container is throttled, 0 for never; ``reserves``: requested memory is protected from reclaim;
-    ``unreserved_bytes``: the node's memory without the part that is reserved for the system and the agent."""
-
-    swap_bytes: int = 0
-    swap_controlled: bool = False
-    kills_one: bool = False
-    qos: bool = False
-    throttle: float = 0.0
-    reserves: bool = False
-    unreserved_bytes: int = 0
 
 
 def unified(pod: Pod, container: Container, facts: NodeFacts) -> dict[str, str]:
