@@ -335,10 +335,11 @@ class Pods:
 
     async def farewell(self, seconds_max: float) -> None:
         """Stop every container, kill those that have not ended after ``seconds_max``, and wait until all ends are
-        recorded. The caller may cancel it: they end with the keeper. If the keeper has ended before, there are none
-        left."""
+        recorded. The caller may cancel it: they end with the keeper. If the keeper has ended before, none runs any
+        more."""
         self._stopping.set()  # an agent that ended its pods before has set it
-        begun = [c for c in self.containers.values() if c.starting and not c.recorded.is_set()]
+        unrecorded = [c for c in self.containers.values() if not c.recorded.is_set()]
+        begun = [c for c in unrecorded if c.starting]
         try:
             for container in begun:
                 await self._link.signal(container.id, container.stop_signal)
@@ -349,8 +350,9 @@ class Pods:
                 await self._link.signal(container.id, signal.SIGKILL)
         except RuntimeFailure as error:
             log.debug("no farewell: %s", error)
-            return
-        for container in begun:
+            begun.clear()
+        # Those of an earlier agent, too: their end was shown, and must be the same after the next start.
+        for container in [*begun, *(c for c in unrecorded if c.ended.is_set())]:
             await container.recorded.wait()
 
     @property

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trikubelet.core.relist import PodRecord
+    from trikubelet.cri.v1 import api_pb2 as pb
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
@@ -144,8 +145,14 @@ async def test_a_container_that_ended_before_the_agent_stops_has_completed_thoug
 
 
 async def test_a_container_of_a_killed_agent_counts_as_killed_at_the_same_time_after_each_restart(
-    place: Path,
+    place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    keep, stopping = disk_records.DiskRecords.keep_container, trio.Event()
+
+    async def keep_late(records: disk_records.DiskRecords, sandbox_id: str, status: pb.ContainerStatus) -> None:
+        await stopping.wait()
+        await keep(records, sandbox_id, status)
+
     (place / "logs").mkdir()
     command = [sys.executable, "-c", SERVE, f"{place}/cri.sock", f"{place}/state"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as agent:  # noqa: ASYNC220 - a test's set-up
@@ -158,9 +165,10 @@ async def test_a_container_of_a_killed_agent_counts_as_killed_at_the_same_time_a
             began = (await embedded.runtime.container_status(id_)).decode().started_at
         agent.kill()
     await gone(str(place))
+    monkeypatch.setattr(disk_records.DiskRecords, "keep_container", keep_late)
     found = []
     for _ in range(2):
-        async with running(place) as embedded:
+        async with running(place, stopping) as embedded:
             found.append((await embedded.runtime.container_status(id_)).decode())
 
     assert found[0] == found[1]
