@@ -51,6 +51,11 @@ _REFUSALS = (
 )
 
 
+def _object_of(key: Key) -> tuple[str, str, str]:
+    about = key[0]
+    return about.kind, about.namespace, about.name
+
+
 @dataclass(frozen=True, slots=True)
 class EventRate:
     """The burst and rate of requests (``eventBurst``, ``eventRecordQPS``). ``per_second`` 0: no limit."""
@@ -81,7 +86,11 @@ class EventWriter:
         self._clock = clock
         self._bounds = bounds
         self._correlator = Correlator()
-        self._queue: WorkQueue[Key] = WorkQueue("writing an event", bounds.event_writes_max, outage, bounds, chance)
+        self._queue: WorkQueue[Key] = WorkQueue(
+            # One after another for each object, because the server lists events of the same second in their order of
+            # arrival.
+            "writing an event", bounds.event_writes_max, outage, bounds, chance, lane=_object_of,
+        )  # fmt: skip
         self._barriers = FaultBarriers(log, "%s: a bug in writing an event about it; that event is lost")
         self._written = self._lost = self._filtered = self._refused = 0
 

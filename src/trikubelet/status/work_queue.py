@@ -1,8 +1,8 @@
 """The work queue: the order in which many names are served by one server.
 
 Only names wait; their work is looked up when their turn comes. A name that is added again while it waits keeps its
-place. One that is being served waits until that has finished, so that the work for one name is done in order. Urgent
-ones go first, then the ones that have waited longest.
+place. One that is being served waits until that has finished, so that the work for one name is done in order. The same
+holds for names of one lane. Urgent ones go first, then the ones that have waited longest.
 
 The caller reports the outcome of each turn. A failing server pauses all names (``kit.circuit_breaker``): after a pause
 one of them tries. The server may also fail for just this name. So unless the request certainly never reached the
@@ -39,7 +39,7 @@ from trikubelet.ports.request_outcomes import RequestOutcomes
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Collection, Hashable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 
     from trikubelet.kit.outage import Outage
     from trikubelet.model.bounds import Bounds
@@ -71,10 +71,20 @@ class WorkItem(Generic[K]):
 class WorkQueue(Generic[K]):
     """Owns the waiting names, the names being served, and the times before which names must not be served.
 
-    ``doing``: the purpose of the requests, for the log; ``served_max``: number of names served at the same time.
+    ``doing``: the purpose of the requests, for the log; ``served_max``: number of names served at the same time;
+    ``lane``: names with the same lane are served one after another, each name has its own by default.
     """
 
-    def __init__(self, doing: str, served_max: int, outage: Outage, bounds: Bounds, chance: random.Random) -> None:
+    def __init__(
+        self,
+        doing: str,
+        served_max: int,
+        outage: Outage,
+        bounds: Bounds,
+        chance: random.Random,
+        *,
+        lane: Callable[[K], Hashable] | None = None,
+    ) -> None:
         self._outcomes = RequestOutcomes(doing, outage)
         self._bounds = bounds
         self._chance = chance
@@ -82,6 +92,7 @@ class WorkQueue(Generic[K]):
         self._urgent: dict[K, float] = {}
         self._rest: dict[K, float] = {}
         self._served: set[K] = set()
+        self._lane = lane or (lambda name: name)
         self._not_before: dict[K, float] = {}
         self._backoffs: dict[K, Backoff] = {}
         self._refusals: Counter[K] = Counter()
@@ -192,9 +203,10 @@ class WorkQueue(Generic[K]):
             newest = chain(reversed(self._urgent), reversed(self._rest))
             names = sorted(newest, key=self._failures.__contains__)
         # One at least, or nothing would be retried while the breaker admits only one.
+        lanes = {self._lane(name) for name in self._served}
         is_room_for_failed = len(self._served & self._failures.keys()) < max(1, self._breaker.requests_max // 2)
         for name in names:
-            if name in self._served or (name in self._failures and not is_room_for_failed):
+            if self._lane(name) in lanes or (name in self._failures and not is_room_for_failed):
                 continue  # it waits for ``done``
             allowed = self._not_before.get(name, now)
             if allowed <= now:

@@ -112,6 +112,32 @@ async def test_no_rate_is_no_limit(autojump_clock: MockClock, nursery: Any) -> N
     assert 40 == bench.api.asked["create"]
 
 
+async def test_events_of_an_object_arrive_in_their_order_and_no_object_waits_for_another(
+    autojump_clock: MockClock, nursery: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(EventRate(burst=0, per_second=0))
+    arrived: list[tuple[str, str]] = []
+    seconds = random.Random(7)
+
+    async def create(resource: object, body: k8s.Event, namespace: str = "") -> None:
+        await trio.sleep(1 if body.involved_object.name == "slow" else seconds.random())
+        arrived.append((body.involved_object.name, body.message))
+
+    monkeypatch.setattr(bench.api, "create", create)
+    paths = ("", "spec.containers{a}", "spec.containers{b}")
+    wanted = [(name, f"{number}") for number in range(9) for name in ("slow", "web")]
+    for name, number in wanted:
+        bench.record(number, about=ObjectRef("Pod", name, "default", name, paths[int(number) % 3]))
+    await nursery.start(bench.writer.run)
+    await trio.sleep(8.5)
+    assert 8 == len([name for name, _ in arrived if name == "slow"])
+    await trio.sleep(1)
+
+    for name in ("slow", "web"):
+        assert [one for one in wanted if one[0] == name] == [one for one in arrived if one[0] == name]
+    assert 9 == [name for name, _ in arrived[:14]].count("web")
+
+
 async def test_a_server_that_is_away_costs_bounded_memory_and_what_is_lost_is_counted(
     autojump_clock: MockClock, nursery: Any
 ) -> None:
