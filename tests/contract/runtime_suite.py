@@ -336,8 +336,8 @@ class RuntimeContract:
         sandbox_id = await subject.sandbox()
         await subject.runtime.stop_sandbox(sandbox_id)
 
-        with pytest.raises(RuntimeCallError):
-            await subject.created(sandbox_id, subject.stoppable)
+        with pytest.raises(RuntimeCallError):  # by containerd sometimes only at the second of the two calls
+            await subject.runtime.start_container(await subject.created(sandbox_id, subject.stoppable))
 
     async def test_a_second_container_of_the_same_attempt_is_never_made(self, subject: Subject, clock: object) -> None:
         sandbox_id = await subject.sandbox()

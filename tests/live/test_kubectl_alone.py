@@ -160,7 +160,7 @@ def forwards_a_port(node: Node) -> None:
 
 
 def writes_nothing(node: Node) -> None:
-    says = f'pod "web-live" is what {node.agent.manifests}/web.yaml says'
+    says = f'{node.agent.manifests}/web.yaml defines pod "web-live", so change or remove that'
     assert says in node.refused("delete", "pod", "web-live")
     assert says in node.refused("label", "pod", "web-live", "a=b")
     manifest = yaml.safe_dump(pod("new", shell("c", "exit 0")))

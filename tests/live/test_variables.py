@@ -256,7 +256,7 @@ def test_a_static_pod_of_a_cluster_reads_its_manifest_and_not_the_cluster(member
     found = member.wait_phase(name, "Running")
     assert "of-the-node" == environment(member.containerd, found)["COLOUR"]
     # NodeRestriction lets no node make a pod that names objects: the pod runs all the same, and the log says it once.
-    refused = f"The mirror of static pod default/{name} is not taken"
+    refused = f"The API server rejects the mirror pod of static pod default/{name}"
     await_that(lambda: refused in member.log_path.read_text(), 60, member.story)
     assert 1 == member.log_path.read_text().count(refused)
     member.take("reader")
