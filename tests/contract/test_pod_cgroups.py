@@ -104,7 +104,7 @@ async def test_one_in_which_something_lives_stays_until_that_has_ended(subject: 
     it = PODS[0]
     await subject.cgroups.ensure(it)
     subject.occupy(it)
-    with pytest.raises(CgroupFailed, match="the cgroup of pod guaranteed cannot be removed yet"):
+    with pytest.raises(CgroupFailed, match="cannot remove the cgroup of pod guaranteed yet"):
         await subject.cgroups.remove("guaranteed")
     assert {"guaranteed"} == subject.cgroups.leftovers()
 

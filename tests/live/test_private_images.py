@@ -195,7 +195,7 @@ def test_a_digest_says_which_image_it_is_and_a_pull_under_way_is_shown(
         assert "not found" in why(wait_refused(agent, "wrong")["wrong"])
         assert f'Failed to pull image "{wrong}"' in "\n".join(said(agent, "wrong"))
 
-        is_pulled = f"{registry.image} is being pulled, for "
+        is_pulled = f"pulling {registry.image}, for "
         await_that(lambda: is_pulled in agent.command("describe", "pod", "slow-live").stdout, 60, agent.story, 1)
         registry.answering.set()
         agent.wait_phase("slow", "Running")

@@ -137,7 +137,7 @@ def plan(
     excess = [name for name in finished if name in oldest or name in gone]
     kept = [name for name in finished if name not in excess]
     return Rotation(
-        # Plain first: a thread that finds the plain file missing removes the compressed one itself.
+        # Uncompressed first: a thread that finds it missing removes the compressed one itself.
         remove=(*sorted(_left_over(parts)), *excess, *(f"{name}{PACKED}" for name in excess if name == busy)),
         part=_name_after(parts, now_ns),
         compress=tuple(name for name in kept if not name.endswith(PACKED) and name != busy),

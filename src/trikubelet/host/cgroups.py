@@ -1,15 +1,15 @@
-"""The kernel's cgroups as pods use them (``ports.PodCgroups``), with either driver; which version the machine has.
+"""The cgroups of pods (``ports.PodCgroups``), with either cgroup driver, and the machine's cgroup version.
 
     v1   one tree per controller: /sys/fs/cgroup/{cpu,memory,pids,…}/kubepods/burstable/pod<uid>
     v2   one tree for all:        /sys/fs/cgroup/kubepods/burstable/pod<uid>
 
-A machine with the v1 controllers and an empty v2 tree beside them (hybrid) is v1. Pod cgroups are made where a value is
-to be set; the runtime makes the rest of the path in the other trees for itself, but does not remove it, so removing
-looks everywhere. The state is the kernel's: a file is written only where its value differs.
+A machine with the v1 controllers and an additional, empty v2 tree (hybrid) is v1. Pod cgroups are created only in the
+trees where a value is set. The runtime creates the path in the other trees, but does not remove it, so removal looks in
+all trees. The kernel owns the state: a file is written only if its value differs.
 
-With the systemd driver a cgroup is a slice and its name systemd's (``core.containers.cgroups``). Systemd starts it
-first (``host.slices``) and makes its own trees; those it does not manage, like that of huge pages, are made after it,
-and the files are set as with the other driver.
+With the systemd driver a cgroup is a slice, with systemd's name (``core.containers.cgroups``). Systemd starts it first
+(``host.slices``) and creates the cgroups in its own trees. The agent creates those in the trees that systemd does not
+manage, like that of huge pages, and sets the files as with the other driver.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ if TYPE_CHECKING:
 
 MOUNTINFO = Path("/proc/self/mountinfo")
 CONTROLLERS = ("cpu", "memory", "pids", "hugetlb")
-"""Those in whose trees pods have cgroups of the agent, in version 1. In version 2 ``cpuset`` is used as well."""
+"""The controllers in whose trees the agent creates pod cgroups, in version 1. Version 2 adds ``cpuset``."""
 CLASSES = (GUARANTEED, BURSTABLE, BEST_EFFORT)
 REQUIRED = ("cpu", "memory")
 MEMORY_LIMITS = ("memory.max", "memory.limit_in_bytes")
 LOWERING_MAX = 32
-"""Memory limits that are lowered at the same time. Below the current usage the kernel frees memory first, and the
-writer is blocked meanwhile: as long as it takes to write it to swap or disk."""
+"""Concurrent writes that lower a memory limit. Below the current usage the kernel frees memory first, and blocks the
+writer until that memory is written to swap or disk."""
 
 
 class Hierarchies(Frozen):
-    """The machine's cgroup trees. ``version`` is 1, 2, or 0 where there are none; ``of`` maps each controller that
-    was asked for to its tree; ``trees`` are all trees a container may be in."""
+    """The machine's cgroup trees. ``version`` is 1, 2, or 0 if there are none; ``of`` maps each requested controller to
+    its tree; ``trees`` are all trees a container may be in."""
 
     version: int
     of: Mapping[str, Path]
@@ -75,8 +75,8 @@ class Hierarchies(Frozen):
 
 
 def read_hierarchies(mountinfo: Path = MOUNTINFO, controllers: Sequence[str] | None = None) -> Hierarchies:
-    """The mounted trees of these controllers, by default those of pods. Raises OSError when the kernel's list cannot be
-    read."""
+    """Return the mounted trees of these controllers, by default those of pods. Raises OSError if the kernel's list
+    cannot be read."""
     mounts = parse_mountinfo(read_mountinfo(mountinfo))
     old = [(Path(mount.path), mount.fs_options.split(",")) for mount in mounts if mount.fs_type == "cgroup"]
     new = [Path(mount.path) for mount in mounts if mount.fs_type == "cgroup2"]
@@ -91,7 +91,7 @@ def read_hierarchies(mountinfo: Path = MOUNTINFO, controllers: Sequence[str] | N
 
 
 class CgroupChoice(Frozen):
-    """Which cgroups to use: the port, the facts that go with it, and why pods have none of their own, or empty."""
+    """The cgroups to use: the port, the matching facts, and why pods have no cgroups of their own ("" if they do)."""
 
     cgroups: PodCgroups
     facts: NodeFacts
@@ -99,11 +99,11 @@ class CgroupChoice(Frozen):
 
 
 def choose_cgroups(facts: NodeFacts, hierarchies: Hierarchies, root: Path = Path("/")) -> CgroupChoice:
-    """Choose what the configuration asks for and the machine supports. Where pod cgroups are asked for and not
-    supported, containers are in the runtime's own; ``why_not`` is for the log, once. With the cgroupfs driver the
-    cgroups of the classes are made."""
+    """Choose the cgroups that are configured and that the machine supports. If pod cgroups are configured but not
+    supported, containers are in the runtime's own; the caller logs ``why_not`` once. With the cgroupfs driver this
+    creates the cgroups of the classes."""
     facts = replace(facts, cgroup_version=hierarchies.version)
-    if "hugetlb" not in hierarchies.of:  # no limit could be enforced, and CRI-O makes no container that has one
+    if "hugetlb" not in hierarchies.of:  # no limit could be enforced, and CRI-O rejects containers that have one
         facts = replace(facts, huge_page_sizes=())
     if not facts.cgroups_managed:
         return CgroupChoice(NoPodCgroups(), facts, "cgroupsPerQOS is off")
@@ -119,7 +119,7 @@ def choose_cgroups(facts: NodeFacts, hierarchies: Hierarchies, root: Path = Path
             if not by_systemd:
                 cgroups.prepare()
         except OSError as error:
-            why = f"the cgroups of the pods' classes cannot be made: {error}"
+            why = f"cannot create the cgroups of the QoS classes: {error}"
         else:
             rules = replace(facts.memory, swap_controlled=_limits_swap(hierarchies))
             return CgroupChoice(cgroups, replace(facts, memory=rules))
@@ -127,34 +127,34 @@ def choose_cgroups(facts: NodeFacts, hierarchies: Hierarchies, root: Path = Path
 
 
 class NoPodCgroups:
-    """Pods without cgroups made by the agent (``ports.PodCgroups``): off, or not supported here."""
+    """No pod cgroups (``ports.PodCgroups``): they are disabled, or the machine does not support them."""
 
     async def ensure(self, pod: Pod, *, beside: Pod | None = None) -> None:
-        """The runtime makes what it needs."""
+        """Do nothing: the runtime creates the cgroups that it needs."""
 
     async def remove(self, uid: str) -> None:
-        """Nothing of ours to remove."""
+        """Do nothing: the agent created no cgroup."""
 
     async def limit_all(self) -> bool:
         """False: there is no cgroup of all pods."""
         return False
 
     async def allow_online_cpus(self) -> None:
-        """Nothing of ours is limited to CPUs."""
+        """Do nothing: the agent limits no cgroup to CPUs."""
 
     async def limit_reserved(self, cgroup: ReservedCgroup) -> bool:
         """False: nothing is reserved from pods that share the runtime's cgroup."""
         return False
 
     def leftovers(self) -> frozenset[str]:
-        """None of ours."""
+        """Return no UIDs: the agent created no cgroup."""
         return frozenset()
 
 
 class KernelPodCgroups:
-    """Owns what each pod it ensured requests, as far as its QoS class needs it, and whose cgroups are being removed;
-    the cgroups, as directories, are the kernel's (``ports.PodCgroups``). ``slices``: with the systemd driver;
-    ``online_cpus``: returns the kernel's list of them, empty if it is unknown."""
+    """Owns the requests of each ensured pod, as far as its QoS class needs them, and the set of pods whose cgroups are
+    being removed. The cgroups, as directories, are the kernel's (``ports.PodCgroups``). ``slices``: with the systemd
+    driver; ``online_cpus``: returns the kernel's list of online CPUs, empty if it is unknown."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class KernelPodCgroups:
         self._slices = slices
         self._online_cpus = online_cpus
         self._cpus = online_cpus()
-        """Those that all pods may use."""
+        """The CPUs that all pods may use."""
         self._lowering = ThreadPool("memory limits", LOWERING_MAX)
         self._are_classes_held = slices is None
         self._classes: dict[str, CgroupName] = {
@@ -177,13 +177,13 @@ class KernelPodCgroups:
         }
         self._asked: dict[str, Asked] = {}
         self._weighed: dict[str, Asked] | None = {}
-        """The requests that the classes' values were computed from; None: not all pods are known."""
+        """The requests from which the classes' values were computed; None while not all pods are known."""
         self._weighing = trio.Lock()
-        self._removing: Counter[str] = Counter()  # it may be told twice, by a worker and by who finds orphans
+        self._removing: Counter[str] = Counter()  # a worker and the search for orphans may remove the same pod's
 
     def prepare(self) -> None:
-        """Make the cgroups of the classes. One that is there keeps its share until its pods are known again, and its
-        limits until ``limit_all``, because the kernel may refuse lower ones. Raises OSError."""
+        """Create the cgroups of the classes. An existing one keeps its share until its pods are known again, and its
+        limits until ``limit_all``, because the kernel may reject lower ones. Raises OSError."""
         for quality, name in self._classes.items():
             is_new = not (self._hierarchies.of["cpu"] / self._path(name)).exists()
             self._make(name)
@@ -191,11 +191,11 @@ class KernelPodCgroups:
                 self._set(self._path(name), self._class_settings(quality))
 
     async def ensure(self, pod: Pod, *, beside: Pod | None = None) -> None:
-        """Make the pod's cgroup and bring its values up to date, so that they suffice for it and for the pod
-        ``beside`` it. Raises CgroupFailed."""
-        # A static pod that is back: what it begins would be killed with the rest.
+        """Create the pod's cgroup and bring its values up to date, so that they suffice for the pod and for ``beside``,
+        another state of it. Raises CgroupFailed."""
+        # A static pod that came back has the same UID: its new containers would be killed with the leftovers.
         if self._removing[pod.metadata.uid]:
-            why = "what its earlier instance left in it is still being removed"
+            why = "the leftovers of its earlier instance are still being removed"
             raise CgroupFailed("FailedCreatePodContainer", f"unable to ensure pod container exists: {why}")
         try:
             await self._hold_classes()
@@ -207,7 +207,7 @@ class KernelPodCgroups:
             raise CgroupFailed("FailedCreatePodContainer", f"unable to ensure pod container exists: {error}") from error
 
     async def remove(self, uid: str) -> None:
-        """Remove the pod's cgroup wherever there is one, killing what is left in it. Raises CgroupFailed."""
+        """Remove the pod's cgroup from every tree, and kill the processes in it. Raises CgroupFailed."""
         checkpoints = Checkpoints()
         self._removing[uid] += 1
         try:
@@ -222,24 +222,24 @@ class KernelPodCgroups:
             if self._weighed != self._asked:  # also where an earlier sync failed after this point
                 await self._weigh()
         except OSError as error:
-            raise CgroupFailed("FailedKillPod", f"the cgroup of pod {uid} cannot be removed yet: {error}") from error
+            raise CgroupFailed("FailedKillPod", f"cannot remove the cgroup of pod {uid} yet: {error}") from error
         finally:
             self._removing[uid] -= 1
-            self._removing += Counter()  # without those at nothing
+            self._removing += Counter()  # drops the entries that reached zero
 
     async def limit_all(self) -> bool:
-        """Make the cgroups of the classes, and bring the one of all pods up to date. Raises CgroupFailed."""
+        """Create the cgroups of the classes, and update that of all pods. Raises CgroupFailed."""
         try:
             await self._hold_classes()
             await self._bring(self._classes[GUARANTEED], self._class_settings(GUARANTEED))
         except (OSError, StillRunning) as error:
             raise CgroupFailed(
-                "FailedNodeAllocatableEnforcement", f"the cgroup of all pods cannot be limited: {error}"
+                "FailedNodeAllocatableEnforcement", f"cannot limit the cgroup of all pods: {error}"
             ) from error
         return True
 
     async def allow_online_cpus(self) -> None:
-        """Let all pods use the CPUs that are online, if others are since the last call. Raises CgroupFailed."""
+        """Let all pods use the online CPUs, if these have changed since the last call. Raises CgroupFailed."""
         await trio.lowlevel.checkpoint()
         cpus = self._online_cpus()
         if cpus == self._cpus or self._hierarchies.version != 2:
@@ -247,12 +247,12 @@ class KernelPodCgroups:
         try:
             await self._bring(self._classes[GUARANTEED], cpu_settings(cpus))
         except OSError as error:
-            why = f"the cgroup of all pods cannot be given CPUs {cpus}: {error}"
+            why = f"cannot give CPUs {cpus} to the cgroup of all pods: {error}"
             raise CgroupFailed("FailedNodeAllocatableEnforcement", why) from error
         self._cpus = cpus
 
     async def limit_reserved(self, cgroup: ReservedCgroup) -> bool:
-        """Limit a cgroup that the operator has made. Raises CgroupFailed."""
+        """Limit a cgroup that the operator has created. Raises CgroupFailed."""
         settings = reserved_settings(cgroup, self._facts)
         path = Path(*cgroup.parts(self._facts.cgroup_driver))
         try:
@@ -272,15 +272,15 @@ class KernelPodCgroups:
         if tree is None:
             raise OSError(f"the machine has no cgroup controller {controller}")
         if not (tree / path).is_dir():
-            raise OSError(f"{tree / path}: there is no such cgroup (create it, or correct its name)")
+            raise OSError(f"{tree / path}: no such cgroup (create it, or correct its name)")
 
     def leftovers(self) -> frozenset[str]:
-        """UIDs of pods that have a cgroup in any tree."""
+        """Return the UIDs of the pods that have a cgroup in any tree."""
         return frozenset(uid for quality in CLASSES for uid in self._listed(quality, self._hierarchies.trees))
 
     async def _hold_classes(self) -> None:
-        """Have systemd make the slices of the classes: the first pods wait for it. A class keeps its share as in
-        prepare."""
+        """Have systemd create the slices of the classes; the first pods wait for it. A class keeps its share as in
+        ``prepare``."""
         if self._slices is None or self._are_classes_held:
             return
         async with self._weighing:
@@ -308,17 +308,17 @@ class KernelPodCgroups:
                 self._set(path, [one])
 
     def _lowers(self, path: Path, one: Setting) -> bool:
-        """Whether the kernel may have to free memory for it. A value that it only rounded is not lower."""
+        """True if the kernel may have to free memory for the new value. A value that it only rounded is not lower."""
         if one.file not in MEMORY_LIMITS or one.controller not in self._hierarchies.of or not one.value.isdigit():
             return False
         now = (self._hierarchies.of[one.controller] / path / one.file).read_text().strip()
         return now == "max" or int(one.value) < int(now)
 
     async def _weigh(self) -> None:
-        """Set the classes to the sums of their pods' requests, one after the other. While there are pods from before
-        this process started that were not ensured yet, no value is lowered."""
+        """Set the classes to the sums of their pods' requests, one after the other. No value is lowered while pods from
+        before the start of this process are not ensured yet."""
         async with self._weighing:
-            snapshot = dict(self._asked)  # others may change it meanwhile, and weigh after this
+            snapshot = dict(self._asked)  # other tasks may change it meanwhile, and then call this again
             wanted = class_sums(snapshot.values(), self._facts)
             tree = self._hierarchies.of["cpu"]
             are_known = all(self._listed(quality, [tree]) <= snapshot.keys() for quality in wanted)
@@ -344,7 +344,7 @@ class KernelPodCgroups:
         return found
 
     def _paths(self, uid: str) -> list[Path]:
-        """Where the pod's cgroup would be, in each class."""
+        """Return the pod's possible cgroup paths, one for each class."""
         return [self._path(cgroup_below(name, uid)) for name in self._classes.values()]
 
     def _of_pod(self, uid: str) -> list[Path]:
@@ -352,16 +352,17 @@ class KernelPodCgroups:
         return [tree / path for path in paths for tree in self._hierarchies.trees if (tree / path).is_dir()]
 
     def _units(self, uid: str, slices: Slices) -> list[str]:
-        """The pod's slices. One that systemd removed after the wait for it was given up has no directory left."""
+        """Return the pod's slices. If an earlier wait timed out and systemd removed the slice since, the slice has no
+        directory but is still known."""
         there = {directory.name for directory in self._of_pod(uid)}
         return [path.name for path in self._paths(uid) if path.name in there or slices.is_known(path.name)]
 
     def _make(self, name: CgroupName) -> None:
-        """The cgroup with its ancestors, in every tree that has one of our controllers."""
+        """Create the cgroup and its ancestors, in every tree with one of our controllers."""
         for tree in dict.fromkeys(self._hierarchies.of.values()):
             path = self._path(name)
             if self._hierarchies.version == 1 and (tree / path).is_dir():
-                continue  # each sync of a pod ensures its cgroup, and nearly always it exists
+                continue  # saves system calls: each sync of a pod comes here, and nearly always the cgroup exists
             directory = tree
             for part in path.parts:
                 if self._hierarchies.version == 2:
@@ -376,14 +377,15 @@ class KernelPodCgroups:
 
 
 def _limits_swap(hierarchies: Hierarchies) -> bool:
-    """Whether the kernel can limit swap. In version 2 the root cgroup does not show it, those below it do."""
+    """True if the kernel can limit swap. In version 2 only the cgroups below the root have the file."""
     tree = hierarchies.of["memory"]
     names = ("memory.swap.max", "*/memory.swap.max") if hierarchies.version == 2 else ("memory.memsw.limit_in_bytes",)
     return any(any(tree.glob(name)) for name in names)
 
 
 def hand_down(directory: Path, controllers: Iterable[str]) -> None:
-    """Let the children of a v2 cgroup have controllers (cgroup-v2: "no internal processes", so none live here)."""
+    """Enable controllers for the children of a v2 cgroup. By cgroup-v2's rule "no internal processes" it must not
+    contain processes itself."""
     file = directory / "cgroup.subtree_control"
     missing = [name for name in controllers if name not in file.read_text().split()]
     if missing:
@@ -391,7 +393,7 @@ def hand_down(directory: Path, controllers: Iterable[str]) -> None:
 
 
 def _write(file: Path, value: str) -> None:
-    """Set a value that is not set yet. The kernel shows a rounded value, so such a one is written again; that costs a
+    """Write a value if it differs. The kernel may show a rounded value, which is then written again; that costs a
     system call and changes nothing."""
     try:
         is_set = file.read_text().strip() == value

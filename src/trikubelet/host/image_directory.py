@@ -1,6 +1,6 @@
 """The directory with archives of images on the real disk (``ports.ImageDirectory``).
 
-    every plain file that is not hidden ─► compressed? ─► its tar headers ─► the members that name its images
+    every regular file that is not hidden ─► compressed? ─► its tar headers ─► the members that name its images
 
 An archive is read again only when it has changed. The headers and three small members are read, whatever the size of an
 archive; the directory may be on a disk that hangs, so this is done in a thread. Damage of a layer is found by the
@@ -129,6 +129,6 @@ def _members(file: BinaryIO) -> Mapping[str, bytes]:
             if member.size > MEMBER_BYTES_MAX:
                 raise ValueError(f"{name} is larger than {MEMBER_BYTES_MAX} bytes")
             content = tar.extractfile(member)
-            assert content is not None, "it is a plain file"
+            assert content is not None, "it is a regular file"
             found[name] = content.read()
     return found

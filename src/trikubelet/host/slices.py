@@ -1,13 +1,12 @@
-"""Systemd's slices, as cgroups of pods: made, changed and taken down by its own tool, ``systemctl``.
+"""Systemd's slices as cgroups of pods: created, changed and stopped with ``systemctl``.
 
-Upstream speaks to systemd over D-Bus. ``systemctl`` does the same over systemd's private socket, so that a node needs
-neither a bus nor a library for it, and what was done can be read, and done again, by hand. It costs a process, so only
-changes are sent. Properties are set for this boot only; what systemd keeps of them on its disk in memory goes with the
-slice.
+Upstream talks to systemd over D-Bus. ``systemctl`` does the same over systemd's private socket, so a node needs neither
+a bus nor a library for it, and an operator can repeat each command by hand. Each call starts a process, so only changes
+are sent. Properties are set for this boot only; their files below ``/run`` are removed with the slice.
 
 ``systemctl`` cannot set one property that upstream sets, ``DefaultDependencies=no``. With default dependencies a
-shutdown of the machine stops slices, and with them the containers in them, next to the services and not after them. So
-two drop-ins are written before the first slice starts. systemd reads them when it loads a slice: until the next boot,
+shutdown of the machine stops slices, and so their containers, together with the services and not after them. Therefore
+two drop-ins are written before the first slice starts. Systemd reads them when it loads a slice: until the next boot,
 slices that an earlier agent started keep their dependencies.
 """
 
@@ -38,15 +37,15 @@ DROP_IN_TEXT: Final = """\
 DefaultDependencies=no
 """
 SECONDS_MAX: Final = 25.0
-"""For one command: what D-Bus gives a call."""
+"""For one command: the default timeout of a D-Bus call."""
 AT_ONCE_MAX: Final = 4
 NOT_LOADED: Final = "not loaded"
-"""In its error for a unit it does not have."""
+"""Part of systemctl's error for an unknown unit."""
 _ENVIRONMENT: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
 class Slices:
-    """Owns the properties set on each slice. Raises OSError for what systemd refuses, or does not do in time."""
+    """Owns the properties set on each slice. Methods raise OSError if systemd rejects a command, or times out."""
 
     def __init__(self, systemctl: Sequence[str] = SYSTEMCTL, control: Path = CONTROL, units: Path = UNITS) -> None:
         self._systemctl = systemctl
@@ -57,9 +56,10 @@ class Slices:
         self._held: dict[str, dict[str, str]] = {}
 
     async def hold(self, unit: str, settings: Iterable[Setting]) -> None:
-        """Start this slice if needed, with these settings in addition to those it was given before."""
+        """Start this slice if needed, with these settings in addition to its earlier ones."""
         before = self._held.get(unit, {})
         wanted = before | ACCOUNTING | properties(settings, await self._ask_version())
+        # Set before the start, so that no process runs in the slice without its limits.
         await self._set_properties(unit, {name: value for name, value in wanted.items() if before.get(name) != value})
         if unit not in self._held:
             await self._run("start", unit)
@@ -70,8 +70,8 @@ class Slices:
         await self._set_properties(unit, properties(settings, await self._ask_version()))
 
     async def loosen(self, unit: str) -> None:
-        """Have this slice and those below it start without default dependencies. systemd applies drop-ins to slices by
-        the prefix of their names since its version 239."""
+        """Let this slice and those below it start without default dependencies. Systemd applies drop-ins to slices by
+        the prefix of their names since version 239."""
         await trio.lowlevel.checkpoint()
         stem = unit.removesuffix(".slice")
         for name in (unit, f"{stem}-.slice"):
@@ -80,7 +80,7 @@ class Slices:
             put_plain(place / DROP_IN, DROP_IN_TEXT.encode())
 
     def is_known(self, unit: str) -> bool:
-        """Whether this slice was started and not yet stopped, by this agent or, since the last boot, by another."""
+        """True if this slice was started and not yet stopped, by this agent or, since the last boot, by another."""
         return unit in self._held or self._properties(unit).is_dir()
 
     async def release(self, unit: str) -> None:
@@ -94,7 +94,7 @@ class Slices:
         shutil.rmtree(self._properties(unit), ignore_errors=True)
 
     def _properties(self, unit: str) -> Path:
-        """Where systemd keeps the properties of ``set-property``."""
+        """Return systemd's directory for the properties of ``set-property``."""
         return self._control / f"{unit}.d"
 
     async def _set_properties(self, unit: str, values: Mapping[str, str]) -> None:
@@ -103,7 +103,7 @@ class Slices:
             await self._run("set-property", "--runtime", unit, *words)
 
     async def _ask_version(self) -> int:
-        """Return systemd's version, which is asked once."""
+        """Return systemd's version; queried once."""
         if not self._version:
             self._version = version_of((await self._run("show", "--property=Version")).decode())
         return self._version

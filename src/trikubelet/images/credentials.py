@@ -1,10 +1,10 @@
-"""The credentials a pod has for an image: of the Secrets it names, of the node, of credential plugins; in this order.
+"""A pod's credentials for an image: from the Secrets it names, the node and credential plugins, in this order.
 
     imagePullSecrets ─► ports.PodObjects ┐
     docker's files, plugins ─► ports.NodeLogins ┴─► core.keyring ─► those that fit, to be tried one after the other
 
-The image is tried without a Secret that is not there, or that has no login that can be read, because it may need none.
-The caller reports such Secrets if the pull then fails, like upstream since 1.37.
+A Secret that is missing, or that has no readable login, does not block the pull, because the image may need none. The
+caller reports such Secrets if the pull then fails, like upstream since 1.37.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Place = tuple[str, Credential]
 
 
 class Found(NamedTuple):
-    """What a pod may try for an image, those that fit best first, and the names of the Secrets that gave nothing."""
+    """The credentials a pod may try for an image, best fit first, and the names of the Secrets without a login."""
 
     credentials: tuple[Credential, ...]
     missing: tuple[str, ...] = ()
 
 
 class PodCredentials:
-    """Asks for them whenever an image is wanted. Owns no state but the plugins'."""
+    """Looks up credentials for each image that is needed. Owns no state except the plugins' caches."""
 
     def __init__(
         self, objects: PodObjects, node: NodeLogins, plugins: Sequence[CredentialPlugin], events: Events
@@ -51,7 +51,7 @@ class PodCredentials:
         self._plugins = [Plugin(plugin, node, objects, events) for plugin in plugins]
 
     async def find(self, pod: Pod, image: str) -> Found:
-        """The pod's credentials for an image. Waits for an API server and plugins, within their bounds."""
+        """Return the pod's credentials for an image. Waits for an API server and plugins, within their bounds."""
         place = repository(image)
         secrets: list[Place] = []
         missing: list[str] = []
@@ -72,6 +72,7 @@ class PodCredentials:
             nursery.start_soon(of_node)
             for number, plugin in enumerate(self._plugins):
                 nursery.start_soon(of_plugin, number, plugin)
+        # In the order of the configuration, not of the answers: which login is tried first must not depend on timing.
         made = [one for number in sorted(plugins) for one in plugins[number]]
         fit = tuple(credential for ring in (secrets, node, made) for credential in fitting(ring, place))
         return Found(fit, tuple(missing))

@@ -1,4 +1,4 @@
-"""What having images on the node has measured, as plain data. (upstream-behaviour.md §1.22)"""
+"""Measurements of image pulls, as plain data. (upstream-behaviour.md §1.22)"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS: Final = (
     *(1.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0, 480.0),
     *(600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0),
 )
-"""Upper bounds of how long pulls take: upstream's."""
+"""Upper bounds of the histogram of pull durations, like upstream's."""
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
 _SIZES: Final = (
@@ -32,12 +32,12 @@ _SIZES: Final = (
     (10 * _MIB, "10MB-100MB"),
     (0, "0-10MB"),
 )
-"""Upstream's words for sizes, each with what an image must be larger than."""
+"""Upstream's labels for image sizes, each with its lower bound, which an image must exceed."""
 
 
 class Ensured(NamedTuple):
-    """How somebody was given an image: whether it was there (``present_locally``), the policy in lower case, and
-    whether it had to be pulled, ``unknown`` where that was not asked because it must not be."""
+    """The outcome of a request for an image: whether it was on the node (``present_locally``), the policy in lower
+    case, and whether it had to be pulled; ``unknown`` if the policy forbids pulls and so that was not determined."""
 
     present: str
     policy: str
@@ -45,13 +45,13 @@ class Ensured(NamedTuple):
 
 
 class PullFigures(msgspec.Struct):
-    """Owns what was measured. ``durations``: of pulls that succeeded, with waiting for a turn, by the image's size;
-    ``ensured``: how often an image was asked for, by how that went."""
+    """Owns the measurements. ``durations``: of successful pulls including queueing, by the image's size; ``ensured``:
+    the number of requests for an image, by outcome."""
 
     durations: Distributions[str] = field(default_factory=partial(Distributions, SECONDS))
     ensured: Counter[Ensured] = field(default_factory=Counter)
 
 
 def size_word(size_bytes: int) -> str:
-    """Upstream's word for an image's size."""
+    """Return upstream's label for an image's size."""
     return next((word for more_than, word in _SIZES if size_bytes > more_than), "N/A")

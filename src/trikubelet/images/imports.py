@@ -1,12 +1,12 @@
-"""Images of the image directory: imported before they are pulled, and never collected.
+"""Images of the image directory: imported instead of pulled, and never garbage-collected.
 
-    image missing ─► scan the directory ─► archives that have it ─► failed a moment ago? ─► import ─► does the runtime
-                                                                                              have it now?
+    image missing ─► scan the directory ─► archives that have it ─► failed recently? ─► import ─► does the runtime
+                                                                                           have it now?
     agent starts ─► scan ─► images of sandboxes (pause), which no container names and the runtime would pull
     images listed ─► scan ─► those of an archive count as pinned
 
-A file that is damaged concerns its own images only: it is logged once, and the others are imported. A failed import of
-an archive is repeated with exponential backoff, or at once when the file has changed. (docs/decisions/0045)
+A damaged file affects only its own images: it is logged once, and the others are imported. A failed import of an
+archive is retried with exponential backoff, or at once when the file has changed. (docs/decisions/0045)
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 APPEARS_SECONDS_MAX: Final = 10.0
-"""How long an image that was imported may take to be listed by the CRI. It was seen to take some milliseconds."""
+"""How long an imported image may take to appear in the CRI's list. Measured: a few milliseconds."""
 APPEARS_CHECK_SECONDS: Final = 0.05
 
 
 class ArchiveImports:
     """Owns the names of the archived images as last read, the locks of archives that are being imported, and the
-    imports that failed. ``socket``: the path of the runtime's socket."""
+    failed imports. ``socket``: the path of the runtime's socket."""
 
     def __init__(
         self, directory: ImageDirectory, images: Images, runtime: Runtime, socket: str, bounds: Bounds
@@ -68,7 +68,7 @@ class ArchiveImports:
             name = normalized(image)
             archives = await self._scan()
         except OSError as error:
-            raise ImportFailed(f"the image directory cannot be read: {error.strerror or error}") from error
+            raise ImportFailed(f"cannot read the image directory: {error.strerror or error}") from error
         problems: list[str] = []
         for archive in archives:
             if archive.find(name) is None:
@@ -86,16 +86,16 @@ class ArchiveImports:
     async def bring_sandbox_images(self) -> None:
         """See ``ports.ImageImports``."""
         for name in sorted(filter(is_sandbox_image, await self.names() or ())):
-            with suppress(ImportFailed):  # which was logged
+            with suppress(ImportFailed):  # already logged; without the archive the runtime pulls the image itself
                 await self.bring(name)
 
     async def names(self) -> frozenset[str] | None:
-        """Return the full names of all archived images, as last read; None if the directory never could be read."""
+        """Return the full names of all archived images, as last read; None if no scan has succeeded yet."""
         try:
             await self._scan()
         except OSError as error:
             if self._failure_log.may_log(""):
-                log.warning("The image directory cannot be read, its images stay: %s", error)
+                log.warning("Cannot read the image directory; its images are not garbage-collected: %s", error)
         return self._names
 
     async def _scan(self) -> Sequence[Archive]:
@@ -106,14 +106,14 @@ class ArchiveImports:
             if not archive.problem:
                 self._failure_log.works_again(archive.path)
             elif self._failure_log.may_log(archive.path):
-                log.warning("Image archive %s is left alone: %s", archive.path, archive.problem)
+                log.warning("Ignoring image archive %s: %s", archive.path, archive.problem)
         self._names = frozenset(image.name for archive in archives for image in archive.images)
         paths = {archive.path for archive in archives}
         self._failures = {key: known for key, known in self._failures.items() if key[0] in paths}
         return archives
 
     async def _alone(self, archive: Archive, name: str) -> None:
-        """Import one image of an archive, unless another pod's import of the archive has brought it. Raises
+        """Import one image of an archive, unless a concurrent import for another pod already did. Raises
         ImportFailed."""
         lock = self._importing.setdefault(archive.path, trio.Lock())
         try:
@@ -126,10 +126,11 @@ class ArchiveImports:
                 except ImportFailed as error:
                     _, before = self._failures.get((archive.path, name), (archive, None))
                     self._failures[archive.path, name] = archive, failed(before, str(error), trio.current_time())
-                    log.warning("Image %s cannot be imported: %s", name, error)
+                    log.warning("Cannot import image %s: %s", name, error)
                     raise
                 self._failures.pop((archive.path, name), None)
         finally:
+            # A waiter holds this very lock object. Dropping it now would let the next pod import beside the waiter.
             if not lock.locked() and not lock.statistics().tasks_waiting:
                 self._importing.pop(archive.path, None)
 
@@ -140,20 +141,21 @@ class ArchiveImports:
 
     async def _import(self, archive: Archive, name: str) -> None:
         image = archive.find(name)
-        assert image is not None, "the caller has looked"
+        assert image is not None, "the caller chose an archive that has it"
         began = trio.current_time()
         try:
             with trio.fail_after(self._bounds.runtime_call_seconds_max):
                 runtime, places = (await self._runtime.info()).name, await self._places()
         except (RuntimeCallError, trio.TooSlowError) as error:
             raise ImportFailed(f"{archive.path}: the runtime does not answer: {error}") from error
+        # A tool imports the whole archive. After a failure only the images that were absent before may be removed.
         absent = [one for one in archive.images if not await self._is_there(archive, one.name)]
         try:
             for command in commands(runtime, self._socket, archive, image, snapshotter(places)):
                 await self._directory.run(command)
         except ImportFailed as error:
             if command := undo(runtime, self._socket, absent):
-                with suppress(ImportFailed):  # of images that it never made
+                with suppress(ImportFailed):  # the failed import may have created none of them
                     await self._directory.run(command)
             raise ImportFailed(f"{archive.path}: {error}") from error
         if not await self._appears(archive, name):
@@ -161,7 +163,7 @@ class ArchiveImports:
         log.info("Imported image %s from %s in %.1f s", name, archive.path, trio.current_time() - began)
 
     async def _appears(self, archive: Archive, name: str) -> bool:
-        """Wait until the runtime has an image that was imported: containerd's CRI learns of it from an event."""
+        """True once the runtime lists an imported image: containerd's CRI learns of it from an event."""
         with trio.move_on_after(APPEARS_SECONDS_MAX):
             while not await self._is_there(archive, name):  # noqa: ASYNC110 - the CRI has no event about it
                 await trio.sleep(APPEARS_CHECK_SECONDS)
@@ -183,16 +185,16 @@ class ArchiveImports:
 
 
 class PinnedImages:
-    """The runtime's images, of which those of the image directory are pinned: image garbage collection never removes
-    them, because the node may be unable to pull. While the directory has never been read, all of them are. Owns no
-    state."""
+    """The runtime's images, with those of the image directory marked as pinned: image garbage collection never removes
+    them, because the node may be unable to pull. Until the directory has been read once, all images are pinned. Owns
+    no state."""
 
     def __init__(self, images: Images, imports: ArchiveImports) -> None:
         self._images = images
         self._imports = imports
 
     async def list_images(self) -> Sequence[ImageInfo]:
-        """See ``ports.Images``; so for all below."""
+        """See ``ports.Images``; the same holds for all methods below."""
         found, names = await self._images.list_images(), await self._imports.names()
         return [
             msgspec.structs.replace(one, pinned=True) if names is None or not names.isdisjoint(one.repo_tags) else one

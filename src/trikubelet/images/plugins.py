@@ -1,8 +1,9 @@
-"""Asking credential plugins for logins, and keeping what they answered for as long as they say.
+"""Asks credential plugins for logins, and caches their answers for the duration that each answer states.
 
-    is the image one of its? ─► does it want the pod's service account? ─► the account, a token ─► kept? ─► the program
+    does the plugin serve the image? ─► does it need the pod's service account? ─► the account, a token ─► cached?
+        ─► run the program
 
-A plugin that fails makes no login, which is reported; the image is then tried without, and the next try asks again.
+A plugin that fails yields no login and an event. The image is then pulled without a login; the next pull asks again.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RUNS_MAX: Final = 4
-"""Of one plugin at the same time. One run often answers for a whole registry: who waits for a turn finds it kept."""
+"""Concurrent runs of one plugin. One run often answers for a whole registry, so the next in line finds it cached."""
 ANSWERS_KEPT_MAX: Final = 1000
 TOKEN_SECONDS: Final = 3600
-"""The life of the tokens that plugins get, which is what an API server gives whoever does not say."""
+"""The lifetime of the tokens that plugins get: the API server's default."""
 
 
 class _NotForPod(Exception):
-    """The plugin is not to be asked for a pod of this service account."""
+    """The plugin must not run for a pod with this service account."""
 
 
 class Plugin:
-    """Owns what one plugin answered, until it is over."""
+    """Owns the cached answers of one plugin, until they expire."""
 
     def __init__(self, plugin: CredentialPlugin, node: NodeLogins, objects: PodObjects, events: Events) -> None:
         self._plugin = plugin
@@ -52,35 +53,37 @@ class Plugin:
         self._kept: dict[tuple[str, Hashable], tuple[Answer, float]] = {}
 
     async def credentials(self, pod: Pod, repository: str) -> Mapping[str, Credential]:
-        """What a pod has by it for a repository, by place; nothing where it has none, or fails. Takes as long as a
-        program may, and an API server."""
+        """Return the plugin's credentials of a pod for a repository, by place; empty if it has none, or fails. Waits
+        for the program and for an API server, within their bounds."""
         if not any(covers(place, repository) for place in self._plugin.match_images):
             return {}
         wanted = self._plugin.token_attributes
         try:
             bearer = None if wanted is None else await self._bearer(pod, wanted)
         except _NotForPod as error:
-            log.debug("The credential plugin %s is not asked for pod %s: %s", self._plugin.name, object_ref(pod), error)
+            log.debug("Credential plugin %s is not run for pod %s: %s", self._plugin.name, object_ref(pod), error)
             return {}
         except ObjectUnavailable as error:
             return self._unavailable(pod, f"for pod {object_ref(pod)}: {error}")
         try:
             logins = await self._logins(repository, bearer)
         except (LoginUnavailable, ValueError) as error:
-            return self._unavailable(pod, f"asked for {repository}, {error}")
+            return self._unavailable(pod, f"for {repository}: {error}")
         owner = None if bearer is None else bearer.account
         return {place: Credential(login, owner) for place, login in logins.items()}
 
     def _unavailable(self, pod: Pod, problem: str) -> Mapping[str, Credential]:
-        """There is no login. The pod's author learns which plugin fails; what it said of that is the operator's."""
-        log.warning("The credential plugin %s, %s", self._plugin.name, problem)
-        message = f"Unable to get credentials from the credential plugin {self._plugin.name}, as the node's log says; "
+        """Report a failure; returns no credentials."""
+        # The event names only the plugin: its output may contain secrets, and belongs to the operator's log.
+        log.warning("Credential plugin %s failed %s", self._plugin.name, problem)
+        message = f"Unable to get credentials from the credential plugin {self._plugin.name} (see the node's log); "
         message += "attempting to pull the image may not succeed."
         self._events.record(object_ref(pod), "Warning", "CredentialPluginFailed", message)
         return {}
 
     async def _bearer(self, pod: Pod, wanted: TokenAttributes) -> Bearer | None:
-        """For whom it is asked; None for a pod without an account. Raises _NotForPod and ObjectUnavailable."""
+        """Return the pod's service account with a token; None for a pod without an account. Raises _NotForPod and
+        ObjectUnavailable."""
         if not pod.spec.service_account_name:
             if wanted.require_service_account:
                 raise _NotForPod("it has no service account")
@@ -88,14 +91,15 @@ class Plugin:
         meta = await self._objects.service_account(pod)
         annotations = annotations_for(wanted, meta.annotations)
         if annotations is None:
-            raise _NotForPod(f"service account {meta.name} lacks an annotation that must be there")
+            raise _NotForPod(f"service account {meta.name} lacks a required annotation")
         token = await self._objects.token(pod, wanted.service_account_token_audience, TOKEN_SECONDS)
         return Bearer(AccountOwner(meta.uid, meta.namespace, meta.name), token.text, annotations)
 
     async def _logins(self, repository: str, bearer: Bearer | None) -> Mapping[str, Login]:
-        """What it answers, or answered. Raises LoginUnavailable, and ValueError for what cannot be understood."""
+        """Return the plugin's answer, cached or new. Raises LoginUnavailable, and ValueError for an invalid answer."""
         whose = kept_for(self._plugin, bearer)
         async with self._turns:
+            # Looked up after the wait, because the run before this one may have answered for the whole registry.
             known = self._known(repository, whose)
             if known is not None:
                 return known
@@ -114,10 +118,11 @@ class Plugin:
     def _keep(self, answer: Answer, whose: Hashable) -> None:
         if answer.seconds <= 0:
             return
+        # Removed first, so that a renewed answer counts as the newest: the bound drops the oldest.
         self._kept.pop((answer.key, whose), None)
         self._kept[answer.key, whose] = (answer, trio.current_time() + answer.seconds)
         while len(self._kept) > ANSWERS_KEPT_MAX:
             del self._kept[next(iter(self._kept))]
 
     def __repr__(self) -> str:
-        return f"<Plugin {self._plugin.name}: {len(self._kept)} answers kept>"
+        return f"<Plugin {self._plugin.name}: {len(self._kept)} answers cached>"

@@ -1,14 +1,14 @@
-"""Having the image of a container on the node: look, ask for the right to it, pull, wait, remember
-(``ports.ImagePuller``).
+"""Ensures that the image of a container is on the node: look, check access, pull, record (``ports.ImagePuller``).
 
-    name valid? ─► present, and the pod's to have? ─► policy ─► back-off over? ─► credentials ─► one pull per image
-      ─► a turn (so many at once) ─► a token (so many a second) ─► each credential until one will do ─► written down
+    name valid? ─► present and accessible to the pod? ─► policy ─► back-off expired? ─► credentials
+      ─► one pull per image ─► a turn (limits concurrent pulls) ─► a token (limits pulls per second)
+      ─► each credential until one is accepted ─► recorded
 
-The same image asked for by many pods at once is pulled once; whoever comes while a pull is under way waits for it, and
-takes what came of it if he may: the image, or the failure where he would have pulled with no other login. A pod asks
-for one image after the other and turns are given in the order they were asked for, so a pod with many images delays
-another by one pull at most. A failed pull starts a back-off per pod and image. Reasons, messages and events are
-upstream's (pkg/kubelet/images), because scripts match them.
+An image that many pods need at once is pulled once. A pod that needs it meanwhile waits for that pull, and shares the
+result: the image if the pod may access it, or the failure if the pod would have tried no other login. A pod pulls one
+image at a time and turns are first come, first served, so a pod with many images delays another by one pull at most.
+A failed pull starts a back-off per pod and image. Reasons, messages and events are upstream's (pkg/kubelet/images),
+because scripts match them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SLOW_SECONDS: Final = 1.0
-"""A pull that takes so long is logged: a container is awaited meanwhile."""
+"""Pulls that take at least this long are logged, because they delay the start of a container."""
 
 FAILURES_KEPT_MAX: Final = 10_000
 
@@ -69,9 +69,9 @@ def _is_an_image(_name: str) -> bool:
 
 
 class PullRules(Frozen):
-    """What the configuration says about pulls. ``at_once_max``: images pulled at the same time; ``per_second`` and
-    ``burst``: pulls begun, 0 a second for any number; ``verification``: None where everybody may have what is there;
-    ``is_machine``: whether an image of that name is this machine itself, of which nothing is ever pulled."""
+    """The configured limits and checks of pulls. ``at_once_max``: concurrent pulls; ``per_second`` and ``burst``: limit
+    the rate at which pulls begin, 0 per second for no limit; ``verification``: None if every pod may use every image on
+    the node; ``is_machine``: True for the name that stands for this machine itself, which is never pulled."""
 
     at_once_max: int = 1
     per_second: float = 0.0
@@ -83,7 +83,7 @@ class PullRules(Frozen):
 
 class _Wanted(msgspec.Struct):
     """An image that a container needs; ``image`` is its name with a tag or digest. ``about``: the object of the events.
-    ``found``: its credentials, looked up once; ``not_imported``: why an archive that has it was not imported."""
+    ``found``: its credentials, looked up once; ``not_imported``: why the import from an archive failed."""
 
     pod: Pod
     container: Container
@@ -99,12 +99,12 @@ class _Wanted(msgspec.Struct):
 
     @property
     def and_not_imported(self) -> str:
-        """Return the end of a message on why there is no image."""
+        """Return the end of an error message: the reason why the import failed, if one was tried."""
         return f"; it was not imported: {self.not_imported}" if self.not_imported else ""
 
 
 class _UnderWay(msgspec.Struct):
-    """Where a pod's pull stands, and since when (Trio's clock)."""
+    """The current step of a pod's pull, and its start (Trio's clock)."""
 
     container: str
     doing: str
@@ -112,8 +112,8 @@ class _UnderWay(msgspec.Struct):
 
 
 class Puller:
-    """Owns which pulls are under way and which have failed. ``pulled``: an image was, for that pod, and it
-    took so many seconds."""
+    """Owns which pulls are in progress and which have failed. ``pulled``: notified with the pod and the duration in
+    seconds of each successful pull."""
 
     def __init__(
         self,
@@ -142,8 +142,8 @@ class Puller:
         self.pulled: Final[Listeners[Pod, float]] = Listeners("an image that was pulled")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep what is written down of pulled images in step with the images there are, and the images of sandboxes
-        imported, until cancelled."""
+        """Reconcile the pull records with the images on the node, and import the images of sandboxes, until
+        cancelled."""
         task_status.started()
         async for _ in Every(self._bounds.pull_records_seconds):
             if self._imports is not None:
@@ -152,12 +152,12 @@ class Puller:
                 with trio.fail_after(self._bounds.runtime_call_seconds_max):
                     await self._rights.tidy(self._images.list_images, self._pulling.keys())
             except (OSError, RuntimeCallError, trio.TooSlowError) as error:
-                log.debug("The records of pulled images are looked through later: %s", error)
+                log.debug("Cannot reconcile the records of pulled images; retrying later: %s", error)
 
     async def ensure(
         self, pod: Pod, container: Container, sandbox: SandboxConfig, about: ObjectRef | None = None
     ) -> ImageInfo:
-        """The image, present on the node. Raises ImageUnavailable, or RetryAt while a back-off runs."""
+        """Return the image, once it is on the node. Raises ImageUnavailable, or RetryAt during a back-off."""
         about = about or object_ref(pod, container.name)
         try:
             image = with_default_tag(container.image)
@@ -170,7 +170,7 @@ class Puller:
         if present is None and self._imports is not None and await self._import(wanted, self._imports):
             present = await self._look(wanted)
         if present is not None and self._is_machine(image):
-            said = f'Image "{container.image}" is this machine itself: there is nothing to pull'
+            said = f'Image "{container.image}" is this machine itself; nothing to pull'
             self._record(wanted, "Normal", "Pulled", said)
             self._count(policy, present, pulled="false")
             return present
@@ -188,6 +188,7 @@ class Puller:
             is_there = "is not present" if present is None else "is present on machine but not accessible by the pod,"
             message = f'Container image "{image}" {is_there} with pull policy of Never{wanted.and_not_imported}'
             raise self._refused(about, container, "ErrImageNeverPull", message, event="ErrImageNeverPull")
+        # Counted before the back-off, like upstream: the metric counts the requests for an image, not the pulls.
         self._count(policy, present, pulled="true")
         self._check_backoff(wanted)
         return await self._pull(wanted)
@@ -196,7 +197,7 @@ class Puller:
         self.figures.ensured[Ensured("false" if present is None else "true", policy.lower(), pulled)] += 1
 
     def progress(self, uid: str) -> Mapping[str, str]:
-        """Where the pod's pull stands, in words for operators, by the container's name; nothing without one."""
+        """Return the state of the pod's pull, in words for operators, by the container's name; empty without one."""
         found = self._under_way.get(uid)
         if found is None:
             return {}
@@ -220,11 +221,11 @@ class Puller:
             raise RuntimeTimeout(f"the container runtime did not answer within {seconds:.0f}s") from error
 
     async def _import(self, wanted: _Wanted, imports: ImageImports) -> bool:
-        """Import the image from the image directory; True if that was done."""
+        """Import the image from the image directory. Return True if an archive had it and the import succeeded."""
         began = trio.current_time()
         try:
             with self._shown(wanted) as shown:
-                shown.doing = f"{wanted.image} is imported, if the image directory has it"
+                shown.doing = f"looking for {wanted.image} in the image directory"
                 archive = await imports.bring(wanted.image)
         except ImportFailed as error:
             wanted.not_imported = str(error)
@@ -264,7 +265,7 @@ class Puller:
                 async with self._alone(image, shown) as (pulling, is_first):
                     found, began = (None if is_first else await self._shared(wanted, credentials)), trio.current_time()
                     if found is None:
-                        # Each waiter in turn would wait as long again for the same.
+                        # A registry that hangs would make each waiter in turn wait for the same time-out.
                         if not is_first and (why := pulling.why_in_vain(logins, came)) is not None:
                             raise RuntimeFailure(why)
                         try:
@@ -286,42 +287,46 @@ class Puller:
         return found
 
     async def _shared(self, wanted: _Wanted, credentials: Sequence[Credential]) -> ImageInfo | None:
-        """What another pod has just pulled, if this one may have it: with a policy of Always, too, for that is what a
-        pull would find out."""
+        """Return the image that another pod has just pulled, if this pod may use it; None otherwise."""
         found = await self._status(wanted.image)
         if found is None or await self._rights.has_shown(wanted.image, found.id, credentials):
             return found
+        # With Always, only credentials that are recorded as accepted count: a pull would have checked just these. The
+        # policy's exceptions (preloaded images) would skip the check that Always asks for.
         is_always = wanted.container.image_pull_policy == "Always"
         return None if is_always or not await self._may_have(wanted, found) else found
 
     async def _in_turn(
         self, wanted: _Wanted, credentials: Sequence[Credential], shown: _UnderWay
     ) -> tuple[ImageInfo, float]:
-        """The image, pulled, and when that began."""
+        """Pull the image when it is its turn. Return it and the time at which the pull began."""
         line = self._turns.statistics()
         if line.borrowed_tokens >= line.total_tokens:
             before = line.borrowed_tokens + line.tasks_waiting
-            shown.doing = f"{wanted.image} waits for its turn to be pulled, {before} before it"
+            shown.doing = f"{wanted.image} is queued to be pulled, {before} ahead of it"
         async with self._turns:
+            # Inside the turn: a pull that waits for its token here keeps its place in the order of requests.
             if self._tokens is not None:
                 await trio.sleep(self._tokens.take_in_advance(trio.current_time()))
-            shown.doing, shown.since = f"{wanted.image} is being pulled", trio.current_time()
+            shown.doing, shown.since = f"pulling {wanted.image}", trio.current_time()
             return await self._with_each(wanted, credentials), shown.since
 
     async def _with_each(self, wanted: _Wanted, credentials: Sequence[Credential]) -> ImageInfo:
-        """The image, pulled with the first credential that will do. Raises RuntimeCallError with the answers to all."""
+        """Pull the image with the first credential that the registry accepts. Raises RuntimeCallError with the answers
+        to all of them."""
         image, refusals = wanted.image, dict[str, None]()
         try:
             await self._rights.begin(image)
         except OSError as error:
             why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or error
-            raise RuntimeFailure(f"it cannot be written down that it is pulled: {why}") from error
+            raise RuntimeFailure(f"cannot record the image pull: {why}") from error
         for credential in credentials or (None,):
             try:
                 await self._images.pull_image(image, wanted.sandbox, credential.login if credential else None)
             except (RuntimeLost, RuntimeTimeout):
-                raise  # it may have been pulled: the intent stays
+                raise  # the runtime may have completed the pull: the intent stays
             except RuntimeUnavailable:
+                # The call had no effect, and would fail the same way with other credentials.
                 await self._rights.failed(image)
                 raise
             except RuntimeCallError as error:
@@ -329,7 +334,7 @@ class Puller:
                 continue
             found = await self._status(image)
             if found is None:
-                raise RuntimeFailure("the runtime pulled it and does not have it")
+                raise RuntimeFailure("the runtime reports no such image after the pull")
             await self._rights.succeeded(image, found.id, credential)
             return found
         await self._rights.failed(image)
@@ -338,24 +343,25 @@ class Puller:
 
     @asynccontextmanager
     async def _alone(self, image: str, shown: _UnderWay) -> AsyncIterator[tuple[Pulling, bool]]:
-        """Nobody else pulls the image meanwhile; whether nobody did before, either."""
+        """Hold the lock of an image's pulls. Yields its record, and True if the lock was free at once."""
         pulling = self._pulling.setdefault(image, Pulling())
         lock = pulling.lock
         is_first = not lock.locked()
         if not is_first:
-            shown.doing = f"{image} is being pulled for another pod"
+            shown.doing = f"waiting for another pod's pull of {image}"
         try:
             async with lock:
                 yield pulling, is_first
         finally:
+            # The last one removes it: a waiter that lost this record would not see the failure it waited for.
             if not lock.statistics().tasks_waiting and not lock.locked():
                 self._pulling.pop(image, None)
 
     @contextmanager
     def _shown(self, wanted: _Wanted) -> Iterator[_UnderWay]:
-        """The pull can be looked at while it is under way. A pod has one at a time."""
+        """Make the pull visible in ``progress`` while it runs. A pod has one at a time."""
         uid = wanted.pod.metadata.uid
-        doing = f"credentials for {wanted.image} are asked for"
+        doing = f"looking up credentials for {wanted.image}"
         shown = self._under_way[uid] = _UnderWay(wanted.container.name, doing, trio.current_time())
         try:
             yield shown
@@ -379,7 +385,7 @@ class Puller:
     def _refused(
         self, about: ObjectRef, container: Container, reason: str, message: str, *, event: str
     ) -> ImageUnavailable:
-        """Report why there is no image, in an event of its own and, like upstream, as the start that failed."""
+        """Report why there is no image: in its own event and, like upstream, in a second one for the failed start."""
         self._events.record(about, "Warning", event, message)
         self._events.record(about, "Warning", "Failed", f"Error: {reason}")
         return ImageUnavailable(reason, message, container.name)

@@ -1,4 +1,4 @@
-"""Records of an image's pulls that are under way, and of those that failed while others waited for them."""
+"""Records of the pulls of an image that are in progress, and of those that failed while other pods waited."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FailedPull(Frozen):
-    """A pull of an image that failed with each of these logins, why, and when (Trio's clock)."""
+    """A pull of an image that failed with each of these logins, the reason, and the time (Trio's clock)."""
 
     logins: Collection[Login | None]
     why: str
@@ -24,12 +24,13 @@ class FailedPull(Frozen):
 
 
 class Pulling(msgspec.Struct):
-    """The lock of an image that is being pulled, and the pulls that failed while others waited for it."""
+    """The lock of an image that is being pulled, and the pulls that failed while other pods waited for it."""
 
     lock: trio.Lock = msgspec.field(default_factory=trio.Lock)
     failures: list[FailedPull] = msgspec.field(default_factory=list)
 
     def why_in_vain(self, logins: Collection[Login | None], came: float) -> str | None:
-        """Return why a pull with these logins would fail, if the caller, since then, has waited for such a one."""
+        """Return the reason why a pull with these logins would fail, if such a pull failed since ``came``, the time at
+        which the caller began to wait."""
         known = (one for one in self.failures if one.at >= came and set(logins) <= set(one.logins))
         return next((one.why for one in known), None)

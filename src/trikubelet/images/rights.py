@@ -1,11 +1,11 @@
-"""Who may have an image that is on the node: asked before one is given out, written down when one was pulled.
+"""Which pods may use an image that is on the node: checked before each use, recorded when an image was pulled.
 
-    begin ─► pull ─┬─ succeeded ─► record (who showed his right), intent gone
-                   ├─ failed ────► intent gone
-                   └─ cut short ─► the intent stays: whoever wants what came of it shows his right
+    begin ─► pull ─┬─ succeeded ─► record (with the credentials that worked), intent removed
+                   ├─ failed ────► intent removed
+                   └─ cut short ─► the intent stays: pods must show credentials for the image it may have left
 
-The decisions are ``core.pull_rights``. What cannot be read is no proof, and what cannot be written gives none away: an
-image whose record is missing keeps its intent.
+The decisions are ``core.pull_rights``. Errors fail closed: a record that cannot be read proves nothing, and an image
+whose record cannot be written keeps its intent.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ log = logging.getLogger(__name__)
 
 
 class PullRights:
-    """Owns the records, which images were pulled since they were last looked through, and of which an earlier pull may
-    have left something. With no ``policy`` nothing is
-    written and everybody may have what is there."""
+    """Owns the records, the images pulled since the last ``tidy``, and the images of which an interrupted pull may have
+    left something. Without a ``policy`` nothing is recorded and every pod may use every image on the node."""
 
     def __init__(self, records: PullRecords, policy: VerificationPolicy | None, clock: Clock) -> None:
         self._records = records
@@ -44,21 +43,21 @@ class PullRights:
         self._left: set[str] = set()
 
     async def may_have(self, image: str, image_ref: str, find: Callable[[], Awaitable[Sequence[Credential]]]) -> bool:
-        """Whether a pod may have an image that is there as ``image_ref``; ``find`` brings its credentials, if they are
-        needed."""
+        """True if a pod may use an image that is on the node as ``image_ref``; ``find`` looks up its credentials, and
+        is called only if they are needed."""
         if self._policy is None:
             return True
         try:
             record, is_ours = await self._known(image, image_ref)
         except OSError as error:
-            log.warning("%s is pulled again, because the record of who may have it cannot be read: %s", image, error)
+            log.warning("Pulling %s again: cannot read the record of the credentials for it: %s", image, error)
             return False
         if not self._policy.must_prove(image, pulled_by_us=is_ours):
             return True
         return record is not None and await self.has_shown(image, image_ref, await find())
 
     async def has_shown(self, image: str, image_ref: str, credentials: Sequence[Credential]) -> bool:
-        """Whether somebody with these credentials may have it by what is written down, whatever the policy."""
+        """True if the records show that these credentials give access to the image, whatever the policy."""
         if self._policy is None:
             return False
         try:
@@ -71,29 +70,30 @@ class PullRights:
                 if kept is not record:
                     await self._keep_proofs(image, kept)
         except OSError as error:
-            log.warning("%s is pulled again, because what is known of it cannot be read: %s", image, error)
+            log.warning("Pulling %s again: cannot read its record: %s", image, error)
             return False
         return True
 
     async def _keep_proofs(self, image: str, kept: PulledRecord) -> None:
-        """Write down another way to prove a right that is proved already; it is proved anew where that fails."""
+        """Record additional credentials for an image. A failure is only logged, because the right is proved already."""
         try:
             await self._records.keep(kept)
         except OSError as error:
-            log.warning("Another proof of who may have %s cannot be written down: %s", image, error)
+            log.warning("Cannot record additional credentials for %s: %s", image, error)
 
     async def begin(self, image: str) -> None:
-        """The image is about to be pulled, and is among ``busy``. Raises OSError: then it must not be."""
+        """Record that the image is about to be pulled; it is in ``busy`` already. Raises OSError: do not pull then."""
         if self._policy is None:
             return
         async with self._one_writer:
+            # An intent from before: that pull was cut short. The failure of this one must not remove its intent.
             if await self._records.is_intended(image):
                 self._left.add(image)
             else:
                 await self._records.intend(image)
 
     async def succeeded(self, image: str, image_ref: str, credential: Credential | None) -> None:
-        """It was pulled, by that credential or by nobody in particular."""
+        """Record that the image was pulled, with this credential or, if None, without one."""
         if self._policy is None:
             return
         try:
@@ -105,22 +105,23 @@ class PullRights:
                     await self._records.keep(kept)
             await self._settle(image)
         except OSError as error:
-            log.warning("Who may have %s cannot be written down, so everybody has to prove it again: %s", image, error)
+            log.warning("Cannot record the pull of %s; pods must show their credentials again: %s", image, error)
 
     async def failed(self, image: str) -> None:
-        """It was not pulled. What an earlier pull may have left has its intent still: that is tidied away."""
+        """Record that the image was not pulled. The intent of an earlier, interrupted pull stays until ``tidy``."""
         if self._policy is None or image in self._left:
             return
         try:
             await self._settle(image)
         except OSError as error:
-            log.warning("The note that %s was to be pulled stays: %s", image, error)
+            log.warning("Cannot remove the record that %s is being pulled: %s", image, error)
 
     async def tidy(self, list_images: Callable[[], Awaitable[Sequence[ImageInfo]]], busy: Collection[str]) -> None:
-        """Forget the records of images that are not there any more, and settle the intents of pulls that were cut
-        short: all but those of ``busy``, the pulls under way now. Raises what the lister raises, and OSError."""
+        """Remove the records of images that are no longer on the node, and settle the intents of pulls that were cut
+        short: all except ``busy``, the pulls in progress. Raises OSError and the errors of ``list_images``."""
         if self._policy is None:
             return
+        # Before the listing: an image that is pulled while it is awaited is not in it, and must keep its record.
         self._just_pulled.clear()
         left, records = await self._records.intents(), await self._records.all_pulled()
         if not left and not records:
@@ -132,12 +133,13 @@ class PullRights:
         known = {image.id for image in images}
         for record in records:
             async with self._one_writer:
-                # It may have come back since it was not among the images.
+                # The image may have been pulled again since the listing.
                 if record.image_ref not in known and record.image_ref not in self._just_pulled:
                     await self._records.forget(record.image_ref)
 
     async def _give_up(self, image: str, there: Sequence[str], busy: Collection[str]) -> None:
-        """A pull was cut short: what came of it is ours, and nobody has shown his right to it."""
+        """Settle the intent of a pull that was cut short: its images are recorded as pulled by the agent, without any
+        credentials."""
         async with self._one_writer:
             if image in busy:
                 return
@@ -152,12 +154,12 @@ class PullRights:
         self._left.discard(image)
 
     async def _known(self, image: str, image_ref: str) -> tuple[PulledRecord | None, bool]:
-        """What is written down of an image, and whether it was we who pulled it."""
+        """Return the record of an image, and whether the agent pulled the image."""
         try:
             record = await self._records.pulled(image_ref)
         except ValueError as error:
-            log.warning("A record of pulled images cannot be read, and proves nothing: %s", error)
-            return None, True
+            log.warning("Cannot read a record of pulled images; it proves nothing: %s", error)
+            return None, True  # fails closed: an image pulled by the agent needs a proof, a preloaded one does not
         return record, record is not None or await self._records.is_intended(image)
 
     def _now(self) -> str:

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 
 def open_plain(path: str, *, follows_links: bool = True) -> BinaryIO:
-    """The file, to be read a number of bytes at a time. Raises OSError; EISDIR for a directory, EINVAL for what else is
-    no plain file, ELOOP for a link that is not followed. So does reading it; EAGAIN where it would have to be waited
-    for."""
+    """Open a file for reading. Raises OSError: EISDIR for a directory, EINVAL if it is not a regular file, ELOOP for a
+    link that is not followed. Reading raises OSError, too: EAGAIN if it would block."""
     flags = os.O_RDONLY if follows_links else os.O_RDONLY | os.O_NOFOLLOW
     return cast("BinaryIO", io.BufferedReader(_Prompt(_opened(path, flags))))
 
@@ -107,7 +106,7 @@ def _opened(path: str, flags: int, mode: int = 0) -> int:
         if stat.S_ISDIR(mode_found):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if not stat.S_ISREG(mode_found):
-            raise OSError(errno.EINVAL, "no plain file", path)
+            raise OSError(errno.EINVAL, "not a regular file", path)
     except BaseException:
         os.close(number)
         raise

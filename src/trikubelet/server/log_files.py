@@ -59,7 +59,7 @@ def rotated(path: str) -> tuple[str, ...]:
         return ()
     parts: dict[str, str] = {}
     for found in names:
-        # Sorted: the plain file comes before its compressed copy, and only it is certainly whole.
+        # Sorted: the uncompressed file comes before its compressed copy, and only it is certainly whole.
         parts.setdefault(stem(found), os.path.join(directory, found))
     return tuple(parts[key] for key in sorted(parts))
 

@@ -74,7 +74,7 @@ def _readable(found: int) -> BinaryIO:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "not a plain file")
+        raise OSError(errno.EINVAL, "not a regular file")
     return open_plain(f"/proc/self/fd/{found}")
 
 

@@ -429,7 +429,7 @@ class MemoryPodCgroups:
         await trio.lowlevel.checkpoint()
         path_uid(uid)
         if uid in self.busy & self.pods:
-            raise CgroupFailed("FailedKillPod", f"the cgroup of pod {uid} cannot be removed yet: busy")
+            raise CgroupFailed("FailedKillPod", f"cannot remove the cgroup of pod {uid} yet: busy")
         self.pods.discard(uid)
 
     async def limit_all(self) -> bool:

@@ -1,13 +1,14 @@
-"""Volumes of CSI drivers, from the API server's objects to what the driver is asked, and back.
+"""Volumes of CSI drivers: from the API server's objects to the calls of the driver, and back.
 
     CSIDriver object ─► attached, if a controller has to ─► driver registered ─► its turn at the volume:
-        noted for the pod ─► staged once on the node ─► published to the pod ─► its files' group changed (fsGroup)
-    pod gone ─► unpublished ─► no pod has it any more ─► unstaged
+        recorded for the pod ─► staged once on the node ─► published to the pod ─► its files' group changed (fsGroup)
+    pod gone ─► unpublished ─► no pod uses it any more ─► unstaged
 
-Setting up and unpublishing are part of the pod's own task, so a driver that hangs delays only the pods that use it;
-nothing waits for unstaging, which has tasks here. What was begun is recorded on disk before the driver is asked
-(``volumes.csi_records``), so a later process of the agent ends it, and a driver is asked to undo only what it may have
-done. Every call to a driver has a deadline; a caller that gives up asks again later, as the CSI specification requires.
+Setting up and unpublishing run in the pod's own task, so a driver that hangs delays only the pods that use it.
+Unstaging has tasks here, and nothing waits for it. Each operation is recorded on disk before the driver is called
+(``volumes.csi_records``), so that a later process of the agent finishes it, and a driver is asked to undo only what it
+may have done. Every call to a driver has a deadline; a caller that gives up retries later, as the CSI specification
+requires.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 30.0
-"""After which what could not be unstaged is tried again."""
+"""Pause before unstaging is retried."""
 MODE: Final = 0o750
 _PROBLEMS: Final = (PluginFailed, ObjectUnavailable, OSError, StillRunning, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A volume that a pod, which calls it ``name``, was given by this process of the agent, and the last publish
-    request to its driver."""
+    """A volume that this process of the agent set up for a pod, and the last publish request to its driver. ``name``:
+    its name in the pod."""
 
     pod: ObjectRef
     name: str
@@ -71,7 +72,7 @@ class _Ready:
 
     @property
     def path(self) -> str:
-        """Where the pod has it, on the host."""
+        """The host path at which it is published to the pod."""
         return self.request.target_path
 
 
@@ -84,7 +85,7 @@ class _Turns:
 
 
 class CsiVolumes:
-    """Owns what this process of the agent published to pods and staged, and the lock of each volume in use."""
+    """Owns the volumes that this process of the agent published and staged, and the lock of each volume in use."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class CsiVolumes:
         self._turns: dict[tuple[str, str], _Turns] = {}
         self._unstaging: set[Path] = set()
         self._failure_log: dict[Path, str] = {}
-        self._barriers = FaultBarriers(log, "%s: a bug in unstaging it; it is tried again")
+        self._barriers = FaultBarriers(log, "%s: unexpected error while unstaging it; retrying later")
         self._sweeps: Slot[None] = Slot()
         self._expansion = NodeExpansion(
             node_name, registration, attachments, self._turn, lambda key: key in self._ready
@@ -114,11 +115,11 @@ class CsiVolumes:
         registration.changed.add(self._drivers_changed)
 
     def in_use(self) -> Collection[str]:
-        """Unique names of the volumes that must be attached to this node, or stay so."""
+        """Return the unique names of the volumes that must be attached to this node, or stay attached."""
         return {*self.attachments.needed, *self._records.attached()}
 
     def drivers(self) -> Mapping[str, DriverInfo]:
-        """Those that are registered, by name."""
+        """Return the registered drivers, by name."""
         return {name: one.info for name, one in self._registration.drivers.items()}
 
     def _drivers_changed(self) -> None:
@@ -126,7 +127,7 @@ class CsiVolumes:
         self.attachments.changed()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Expand volumes, and unstage what no pod has any more, until cancelled."""
+        """Expand volumes, and unstage those that no pod uses any more, until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._expansion.run)
             task_status.started()
@@ -141,8 +142,8 @@ class CsiVolumes:
     # ---- up ----
 
     async def set_up(self, pod: Pod, name: str, volume: csi.Volume) -> str:
-        """Make the volume ready for the pod, which calls it ``name``; its host path, of a block volume the device's.
-        One that the pod has is published again where its driver requires that, and stays whatever the result. Raises
+        """Set up the volume that the pod calls ``name``. Return its host path; for a block volume, the device's. If it
+        is set up already, publish it again where its driver requires that; a failure leaves it in place. Raises
         VolumeFailed."""
         key = (pod.metadata.uid, volume.name)
         ready = self._ready.get(key)
@@ -156,8 +157,8 @@ class CsiVolumes:
         return ready.path
 
     async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
-        """What its driver reports of the pod's volume at this host path, when it is its turn; None where no driver
-        does. Raises PluginFailed."""
+        """Return the driver's stats of the pod's volume at this host path; None if no driver reports any. Waits for its
+        turn. Raises PluginFailed."""
         ready = next((one for (owner, _), one in self._ready.items() if (owner, one.path) == (uid, path)), None)
         registered = self._registration.drivers.get(ready.volume.driver) if ready is not None else None
         if ready is None or registered is None or Capability.GET_VOLUME_STATS not in registered.capabilities:
@@ -199,7 +200,9 @@ class CsiVolumes:
 
     @contextlib.asynccontextmanager
     async def _noted(self, pod: Pod, volume: csi.Volume, data: csi.VolumeData) -> AsyncGenerator[Published, None]:
-        """Record that the pod is about to have the volume; the record is dropped where the driver's error is final."""
+        """Record that the volume is about to be published to the pod; drop the record if the driver's error is
+        final."""
+        # A record from before stays: the volume was published by an earlier call, and has to be unpublished.
         is_new = (pod.metadata.uid, volume.name) not in self._records.published
         published = await self._records.note_published(pod.metadata.uid, volume, data)
         try:
@@ -212,7 +215,7 @@ class CsiVolumes:
             raise
 
     async def _stage(self, registered: Registered, volume: csi.Volume, data: csi.VolumeData, request: Publish) -> str:
-        """Stage the volume, unless this was done; where, "" for a driver that does not stage."""
+        """Stage the volume, unless that was done. Return its staging path; "" for a driver that does not stage."""
         stages = Capability.STAGE_UNSTAGE_VOLUME in registered.capabilities
         if not stages and not volume.is_block:
             return ""
@@ -268,9 +271,10 @@ class CsiVolumes:
 
     async def tear_down(self, uid: str) -> None:
         """Unpublish all volumes of the pod concurrently. Raises VolumeFailed."""
+        # Without its record the driver cannot be asked, and removing the pod's directory would hide a mount.
         if problem := self._records.unread.get(uid):
             raise VolumeFailed("FailedUnmount", f"UnmountVolume.TearDown failed for pod {uid}: {problem}")
-        # Not ready from now on, however far this gets: a driver is not asked about a volume it was asked to unpublish.
+        # Not ready from now on, even if a step below fails: no stats and no expansion while it is being unpublished.
         for key in [key for key in self._ready if key[0] == uid]:
             del self._ready[key]
         self._expansion.keep({ready.volume.identity for ready in self._ready.values()})
@@ -307,13 +311,14 @@ class CsiVolumes:
             self._unstaging.discard(staged.path)
 
     async def _unstage(self, staged: Staged) -> None:
-        """Unstage a volume that no pod has, if that is still so when it is its turn. Retried later when it fails."""
+        """Unstage a volume that no pod uses, if that is still so when its turn comes. Retried later if it fails."""
         data = staged.data
         try:
             registered = self._registration.registered(data.driver_name)
             async with self._turn(data.identity):
                 if self._records.is_used(data.identity) or staged.path not in self._records.staged:
                     return
+                # Discarded before the call: if the answer is lost, the driver may have unstaged it.
                 self._staged.discard(staged.path)
                 if Capability.STAGE_UNSTAGE_VOLUME in registered.capabilities:
                     with within(CALL_SECONDS_MAX):
@@ -323,7 +328,7 @@ class CsiVolumes:
         except _PROBLEMS as error:
             message = f'UnmountDevice failed for volume "{data.spec_vol_id or data.volume_handle}" : {error}'
             if self._failure_log.get(staged.path) != message:
-                log.warning("%s; it is tried again", message)
+                log.warning("%s; retrying", message)
             self._failure_log[staged.path] = message
 
     async def _drop_staged(self, staged: Staged) -> None:
@@ -332,7 +337,7 @@ class CsiVolumes:
         self.attachments.changed()
 
     async def _remove(self, path: Path) -> None:
-        """What a driver may have left at a path: an empty directory or file, or, against the rules, a mount."""
+        """Remove what a driver may have left at a path: an empty directory or file or, against the rules, a mount."""
         await self._threads.run(partial(self._remove_left, path), f"remove {path}", may_hang=True)
 
     def _remove_left(self, path: Path) -> None:
@@ -348,7 +353,7 @@ class CsiVolumes:
 
     @contextlib.asynccontextmanager
     async def _turn(self, identity: tuple[str, str]) -> AsyncGenerator[None, None]:
-        """One at a time: a volume that is staged for one pod is not unstaged for the last one before it."""
+        """Hold the volume's lock, so that it is not unstaged after its last pod while it is staged for a new one."""
         turns = self._turns.setdefault(identity, _Turns())
         turns.users += 1
         try:
@@ -365,7 +370,7 @@ class CsiVolumes:
 
 @contextlib.contextmanager
 def _failing_mount(doing: str, volume: csi.Volume) -> Generator[None, None, None]:
-    """Raise VolumeFailed with upstream's message for what fails in the block."""
+    """Turn errors of the block into VolumeFailed with upstream's message."""
     try:
         yield
     except _PROBLEMS as error:
@@ -374,16 +379,16 @@ def _failing_mount(doing: str, volume: csi.Volume) -> Generator[None, None, None
 
 @contextlib.contextmanager
 def _keeping_records(volume: csi.Volume) -> Generator[None, None, None]:
-    """Log what fails in the block, which drops a record after a driver's error. The caller raises that error: it is
-    the one that the pod waits for. A record that stays has its driver asked to undo what it has not done."""
+    """Log errors of the block, which drops a record after the driver failed, because the caller raises the driver's
+    error. If the record stays, the driver is asked to undo something that it has not done, which is harmless."""
     try:
         yield
     except _PROBLEMS as error:
-        log.warning('Volume "%s": its record stays after the driver failed: %s', volume.name, error)
+        log.warning('Volume "%s": cannot remove its record after the driver failed: %s', volume.name, error)
 
 
 def _is_final(error: BaseException) -> bool:
-    """Whether the driver certainly has not done it, by the error or its cause."""
+    """True if, by the error or its cause, the driver certainly has not done the operation."""
     cause = error.__cause__ if isinstance(error, VolumeFailed) else error
     return not isinstance(cause, PluginFailed) or cause.is_final
 

@@ -1,9 +1,9 @@
-"""What is needed of the cluster for a CSI volume before its driver is asked: the driver's object, whether the volume is
-attached to this node, secrets, and the pod info that the driver asks for.
+"""The cluster's data for a CSI volume, which is looked up before its driver is called: the driver's object, the
+attachment to this node, secrets, and the pod info that the driver requires.
 
-A node may get each of these by name and watch none of them. That something was attached shows in the node's own object,
-which is watched anyway: a volume is attached when it is in the node's ``volumesAttached`` and also in its
-``volumesInUse``, which keeps it from being detached.
+A node may get each of these objects by name, but may not watch them. Attachments show in the node's own object, which
+is watched anyway: a volume is attached when it is in the node's ``volumesAttached`` and also in its ``volumesInUse``,
+which keeps it from being detached.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from trikubelet.ports import Claims, Events, PodObjects
 
 ATTACH_SECONDS_MAX: Final = 100.0
-"""How long a sync waits for a controller to attach a volume; less than all volumes of a pod have together."""
+"""How long a sync waits for a controller to attach a volume; less than the limit for all volumes of a pod."""
 
 
 class CsiAttachments:
-    """Owns which volumes pods need to have attached: the unique name, by the pod's UID and the volume's name."""
+    """Owns the set of volumes that pods need attached: the unique name, by the pod's UID and the volume's name."""
 
     def __init__(self, node_name: str) -> None:
         self._node_name = node_name
@@ -40,7 +40,7 @@ class CsiAttachments:
         self._node_waiters = trio.lowlevel.ParkingLot()
 
     def use_objects(self, objects: PodObjects) -> None:
-        """From now on pods' tokens come from there."""
+        """Set the source of the pods' tokens."""
         self._objects = objects
 
     def use_claims(
@@ -51,21 +51,21 @@ class CsiAttachments:
 
     def record(self, about: Iterable[ObjectRef], type_: Literal["Normal", "Warning"], reason: str, said: str) -> None:
         """Record an event on each of these objects about a volume."""
-        assert self._events is not None, "nobody said where events go"
+        assert self._events is not None, "use_claims must be called first"
         for one in about:
             self._events.record(one, type_, reason, said)
 
     def node_changed(self) -> None:
-        """A controller may have attached something to this node."""
+        """Wake the pods that wait for an attachment: the node's object changed."""
         self._node_waiters.unpark_all()
 
     @property
     def needed(self) -> Collection[str]:
-        """Unique names of the volumes that pods need to have attached."""
+        """The unique names of the volumes that pods need attached."""
         return self._needed.values()
 
     def release(self, uid: str) -> None:
-        """The pod needs no volumes attached any more."""
+        """Record that the pod needs no attached volumes any more."""
         needed = [key for key in self._needed if key[0] == uid]
         for key in needed:
             del self._needed[key]
@@ -73,16 +73,16 @@ class CsiAttachments:
             self.changed()
 
     async def driver(self, volume: csi.Volume) -> CSIDriver | None:
-        """The driver's object, None where there is none. Raises ValueError where the driver has no such volumes, and
-        ObjectUnavailable."""
+        """Return the driver's object; None if there is none. Raises ValueError if the driver does not support volumes
+        of this kind, and ObjectUnavailable."""
         driver = await self.claims.csi_driver(volume.driver)
         if problem := csi.lifecycle_problem(volume, driver):
             raise ValueError(problem)
         return driver
 
     async def attached(self, pod: Pod, volume: csi.Volume) -> Mapping[str, str]:
-        """The attachment's metadata; waits until the volume is attached to this node. Raises ValueError with upstream's
-        message, and ObjectUnavailable."""
+        """Wait until the volume is attached to this node. Return the attachment's metadata. Raises ValueError with
+        upstream's message, and ObjectUnavailable."""
         key, unique = (pod.metadata.uid, volume.name), csi.unique_name(volume.driver, volume.handle)
         if key not in self._needed:
             self._needed[key] = unique
@@ -102,7 +102,8 @@ class CsiAttachments:
         return attachment.status.attachment_metadata
 
     def _why_not_attached(self, unique: str) -> str:
-        """ "" where the volume is attached."""
+        """Return why the volume is not attached; "" if it is."""
+        # volumesInUse comes first: until the API server has it, a controller may detach the volume again.
         node = self._node()
         status = node.status if node is not None else None
         if status is None or unique not in status.volumes_in_use:
@@ -112,7 +113,8 @@ class CsiAttachments:
         return ""
 
     async def secrets(self, name: csi.SecretName | None) -> dict[str, str]:
-        """A secret's data, as it is sent to a driver. Raises ObjectUnavailable, and ValueError for what is not text."""
+        """Return a secret's data in the form of a driver's request. Raises ObjectUnavailable, and ValueError if a value
+        is not text."""
         if name is None:
             return {}
         secret = await self.claims.secret(name.namespace, name.name)
@@ -121,13 +123,14 @@ class CsiAttachments:
     async def pod_context(
         self, pod: Pod, volume: csi.Volume, driver: CSIDriver | None
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """What is sent of the pod: for the volume's context, and for the secrets. Raises ObjectUnavailable."""
+        """Return the pod's data for the driver: one part for the volume's context, one for the secrets. Raises
+        ObjectUnavailable."""
         if driver is None:
             return {}, {}
         info = csi.pod_info(pod, volume) if driver.spec.pod_info_on_mount else {}
         if not driver.spec.token_requests:
             return info, {}
-        assert self._objects is not None, "nobody said where the objects are"
+        assert self._objects is not None, "use_objects must be called first"
         tokens = {
             one.audience: await self._objects.token(pod, one.audience, one.expiration_seconds or csi.TOKEN_SECONDS)
             for one in driver.spec.token_requests

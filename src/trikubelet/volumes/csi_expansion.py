@@ -1,15 +1,15 @@
 """Expanding volumes on the node while pods use them: a controller made the disk larger, the driver expands its file
 system.
 
-    sync of a pod ─► the last look is long ago ─► its claim and volume as they are ─► due? (core.volume_expansion)
+    sync of a pod ─► last check too recent? ─► get the claim and the volume ─► due? (core.volume_expansion)
         ─► the claim's status: resize in progress ─► the driver ─► the claim's status: its size; events
 
-A node may not watch claims, so each sync of a pod looks again; a pod is synced at least every minute and a half.
-Nothing waits for a look: it has a task of its own, one for each volume, and one at a time asks the API server. What
-fails is tried again at the next look, unless the driver does not expand what is in use.
+A node may not watch claims, so each sync of a pod checks again; a pod is synced at least every 90 seconds. Nothing
+waits for a check: each volume has its own task, and one at a time asks the API server. A failure is retried at the next
+check, unless the driver cannot expand volumes that are in use.
 
-A volume of such a driver is expanded before the next pod has it, when it is staged and not published: for that, its
-first pod waits, if the claim waited for this. The pod starts whatever the result.
+A volume of such a driver is expanded before the next pod uses it, when it is staged and not yet published. The first
+pod waits for that if the claim asks for it, and starts whatever the result.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 15.0
-"""Between two looks at a volume, however often its pods are synced: each asks the API server for two objects."""
+"""Minimum pause between two checks of a volume, because each asks the API server for two objects."""
 BEFORE_USE_SECONDS_MAX: Final = 30.0
-"""How long a pod that starts waits for a volume's expansion, which may come later: a part of ``PATIENCE_SECONDS``."""
+"""How long a pod's start waits for a volume's expansion, which may happen later: a part of ``PATIENCE_SECONDS``."""
 LOOKS_ASKING_MAX: Final = 1
-"""Looks that ask the API server at the same time: pods that are to start wait in the same line (``ports.Claims``)."""
+"""Concurrent checks that ask the API server: pods that are starting wait in the same queue (``ports.Claims``)."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """A volume's size on this node, None before the first look, and when the next look may be (Trio's clock)."""
+    """A volume's size on this node, None before the first check, and the time of the next check (Trio's clock)."""
 
     size_bytes: int | None = None
     next_at: float = -math.inf
@@ -64,8 +64,8 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How a volume is expanded: the API server is asked in a ``line``, and the driver, in its ``turn``, about what is
-    at ``path``, the volume that it was ``asked`` to make ready."""
+    """The parameters of a check: the API server is asked inside ``line``; the driver is called inside ``turn``, about
+    the volume at ``path``. ``asked``: the driver's last publish or stage request for the volume."""
 
     asked: Publish
     path: str
@@ -74,7 +74,7 @@ class _Way:
 
 
 class NodeExpansion:
-    """Owns how large the volumes are on this node, as far as known, by driver and handle."""
+    """Owns the known sizes of the volumes on this node, by driver and handle."""
 
     def __init__(
         self,
@@ -84,8 +84,8 @@ class NodeExpansion:
         turn: Callable[[tuple[str, str]], AbstractAsyncContextManager[None]],
         is_ready: Callable[[tuple[str, str]], bool],
     ) -> None:
-        """``turn``: exclusive access to a volume, by driver and handle. ``is_ready``: whether a pod, by its UID, has a
-        volume, by its name."""
+        """``turn``: exclusive access to a volume, by driver and handle. ``is_ready``: True if a volume is published to
+        a pod, by the pod's UID and the volume's name."""
         self._node_name = node_name
         self._registration = registration
         self._attachments = attachments
@@ -95,26 +95,26 @@ class NodeExpansion:
         self._seen: dict[tuple[str, str], _Seen] = {}
         self._tasks = BackgroundTasks()
         self._barriers = FaultBarriers(
-            log, "Volume %s: a bug in seeing whether it is to be expanded; it is looked at again later"
+            log, "Volume %s: unexpected error while checking if it needs expansion; checking again later"
         )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run the looks that are started, until cancelled."""
+        """Run the checks that are started, until cancelled."""
         await self._tasks.run(task_status=task_status)
 
     def look(self, pod: Pod, volume: Volume, published: Publish) -> None:
-        """Start a look at whether the volume behind a claim is to be expanded, unless it was looked at just now."""
+        """Start a check if the volume behind a claim needs expansion, unless the last check is too recent."""
         if not self._can_expand(volume):
             return
         seen = self._seen.setdefault(volume.identity, _Seen())
         if trio.current_time() >= seen.next_at:
-            seen.next_at = math.inf
+            seen.next_at = math.inf  # until this check ends: a volume has one at a time
             way = _Way(published, published.target_path, self._asking, partial(self._turn_at_ready, pod, volume))
             self._tasks.start_soon(self._look, pod, volume, seen, way)
 
     async def before_use(self, pod: Pod, volume: Volume, staged: Publish) -> None:
-        """Look now whether the volume behind a claim is to be expanded, which is staged, and which no pod has yet. The
-        caller has its turn at the volume."""
+        """Check now if a volume that is staged, and not published to any pod, needs expansion. The caller holds the
+        volume's lock."""
         if self._can_expand(volume):
             seen = self._seen.setdefault(volume.identity, _Seen())
             with trio.move_on_after(BEFORE_USE_SECONDS_MAX):
@@ -126,7 +126,7 @@ class NodeExpansion:
         return can and bool(volume.claim)
 
     def keep(self, volumes: Collection[tuple[str, str]]) -> None:
-        """No pod has any other volume any more."""
+        """Forget all other volumes, because no pod uses them any more."""
         self._seen = {identity: seen for identity, seen in self._seen.items() if identity in volumes}
 
     async def _look(self, pod: Pod, volume: Volume, seen: _Seen, way: _Way) -> None:
@@ -138,7 +138,7 @@ class NodeExpansion:
             seen.next_at = trio.current_time() + pause_seconds
 
     async def _look_and_expand(self, pod: Pod, volume: Volume, seen: _Seen, way: _Way) -> float:
-        """Seconds until the next look."""
+        """Return the seconds until the next check."""
         try:
             claims = self._attachments.claims
             async with way.line:
@@ -151,7 +151,7 @@ class NodeExpansion:
                 await self._expand_claimed(pod, volume, held, wanted, way)
                 seen.size_bytes = wanted.size_bytes
         except (PluginFailed, ObjectUnavailable, ValueError) as error:
-            log.debug("Whether volume %s is to be expanded is looked at again later: %s", volume.name, error)
+            log.debug("Volume %s: cannot check or expand it; retrying later: %s", volume.name, error)
             if isinstance(error, PluginFailed) and error.is_for_in_use:
                 return math.inf
         return LOOK_SECONDS
@@ -159,7 +159,8 @@ class NodeExpansion:
     async def _expand_claimed(
         self, pod: Pod, volume: Volume, held: PersistentVolumeClaim, wanted: volume_expansion.Expansion, way: _Way
     ) -> None:
-        """Raises PluginFailed, ObjectUnavailable, and ValueError for a driver or a pod that has gone."""
+        """Expand the volume and record that in the claim's status. Raises PluginFailed, ObjectUnavailable, and
+        ValueError for a driver or a pod that has gone."""
         about = (object_ref(pod), _ref(held))
         failed = f'NodeExpandVolume.NodeExpandVolume failed for volume "{volume.name}" : '
         if volume.read_only:
@@ -191,15 +192,15 @@ class NodeExpansion:
 
     @asynccontextmanager
     async def _turn_at_ready(self, pod: Pod, volume: Volume) -> AsyncGenerator[None, None]:
-        """Its turn at the volume, if the pod still has it then: for an unpublished one the driver would return
+        """Hold the volume's lock, if the volume is still published to the pod then: otherwise the driver would return
         NotFound, which marks the claim permanently. Raises ValueError."""
         async with self._turn(volume.identity):
             if not self._is_ready((pod.metadata.uid, volume.name)):
-                raise ValueError("the pod does not have it any more")
+                raise ValueError("the volume is no longer published to the pod")
             yield
 
     def __repr__(self) -> str:
-        return f"<NodeExpansion: {len(self._seen)} looked at>"
+        return f"<NodeExpansion: {len(self._seen)} volumes checked>"
 
 
 def _ref(held: PersistentVolumeClaim) -> ObjectRef:

@@ -1,4 +1,4 @@
-"""Volumes of CSI drivers, as one kind of volume: those that pods name themselves, and those behind claims."""
+"""Volumes of CSI drivers as a volume plugin: inline volumes of pods, and volumes behind claims."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CsiPlugin(VolumePlugin, PersistentPlugin):
-    """Asks their drivers (``volumes.csi``)."""
+    """Sets up and removes the volumes of CSI drivers (``volumes.csi``)."""
 
     takes_devices: ClassVar[bool] = True
 
@@ -35,12 +35,12 @@ class CsiPlugin(VolumePlugin, PersistentPlugin):
         )
 
     async def remove(self, uid: str) -> None:
-        """Have drivers unpublish what the pod has. See ``VolumePlugin``."""
+        """Have the drivers unpublish the pod's volumes. See ``VolumePlugin``."""
         await self._csi.tear_down(uid)
 
 
 class NoCsiPlugin(VolumePlugin):
-    """On a node without an API server such a volume cannot be looked up."""
+    """Rejects the volumes of CSI drivers on a node without an API server, where they cannot be looked up."""
 
     async def prepare(self, pod: Pod, volume: Volume) -> str:
         """See ``VolumePlugin``. Raises ValueError."""

@@ -1,14 +1,14 @@
-"""What CSI drivers were asked to do on this node and have not been asked to undo: on the disk, beside each mount.
+"""Records of the operations that CSI drivers were asked for and that are not undone yet: on disk, next to each mount.
 
     pods/UID/volumes/kubernetes.io~csi/VOLUME/{vol_data.json, mount}     published to a pod
     plugins/kubernetes.io/csi/DRIVER/DIGEST/{vol_data.json, globalmount} staged on the node
     plugins/kubernetes.io/csi/volumeDevices/VOLUME/data/vol_data.json    a block volume, and
         …/staging/VOLUME, …/publish/VOLUME/UID                           where it is staged and published;
-        pods/UID/volumeDevices/kubernetes.io~csi/VOLUME                  a link to the latter says for whom
+        pods/UID/volumeDevices/kubernetes.io~csi/VOLUME                  a link to the latter, for each pod
 
-A record is written before its driver is asked and removed after the driver's final answer, so leftovers of a crash are
-found. It is on the disk before the driver is asked, in a thread, so that a power cut leaves it whole or not at all. The
-layout is upstream's.
+A record is written before its driver is called and removed after the driver's final answer, so leftovers of a crash are
+found. It is flushed, in a thread, before the call, so that a power cut leaves it whole or not at all. The layout is
+upstream's.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ PLUGIN: Final = "kubernetes.io~csi"
 DATA: Final = "vol_data.json"
 MODE: Final = 0o750
 RECORD_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of one record: more than all a PersistentVolume can say of its volume."""
+"""Of one record: larger than any PersistentVolume."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A volume that a pod has, or may have. ``target``: where the driver was asked to put it."""
+    """A volume that is published to a pod, or may be. ``target``: the path in the driver's request."""
 
     uid: str
     name: str
@@ -60,7 +60,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A volume that is ready on the node, or may be. ``path``: where."""
+    """A volume that is staged on the node, or may be, at ``path``."""
 
     data: VolumeData
     path: Path
@@ -68,7 +68,8 @@ class Staged:
 
 
 class CsiRecords:
-    """Owns what is published to which pod, and what is staged. ``unread``: by UID, what could not be read of it."""
+    """Owns which volumes are published to which pod, and which are staged. ``unread``: by the pod's UID, why a record
+    cannot be read."""
 
     def __init__(self, root: Path, mounter: Mounter, threads: ThreadPool) -> None:
         self.published: dict[tuple[str, str], Published] = {}
@@ -82,23 +83,23 @@ class CsiRecords:
         self._load()
 
     def of_pod(self, uid: str) -> tuple[Published, ...]:
-        """The volumes that the pod has."""
+        """Return the volumes that are published to the pod."""
         return tuple(one for one in self.published.values() if one.uid == uid)
 
     def is_used(self, identity: tuple[str, str]) -> bool:
-        """Whether a pod has the volume."""
+        """True if the volume is published to any pod."""
         return any(one.data.identity == identity for one in self.published.values())
 
     def attached(self) -> Collection[str]:
-        """The unique names of the volumes that must stay attached to this node."""
+        """Return the unique names of the volumes that must stay attached to this node."""
         every = [one.data for one in self.published.values()] + [one.data for one in self.staged.values()]
         return {unique_name(*data.identity) for data in every if data.attachment_id}
 
     async def note_published(self, uid: str, volume: Volume, data: VolumeData) -> Published:
-        """Record that the driver is about to be asked to publish. Raises OSError."""
+        """Record that the driver is about to publish the volume. Raises OSError."""
         noted = self._published(uid, volume.name, data, is_block=volume.is_block)
         is_new = (uid, volume.name) not in self.published
-        # Known from now on: where this is given up, the thread may still write the record.
+        # Set before the write: if this task is cancelled, the thread may still write the record.
         self.published[uid, volume.name] = noted
         try:
             await self._on_disk(partial(self._write_published, noted), self._record(noted))
@@ -121,7 +122,7 @@ class CsiRecords:
         sync_names(mark.parent)
 
     async def note_staged(self, volume: Volume, data: VolumeData) -> Staged:
-        """Record that the driver is about to be asked to stage. Raises OSError."""
+        """Record that the driver is about to stage the volume. Raises OSError."""
         staged = self._staged(volume.name, data, is_block=volume.is_block)
         is_new = staged.path not in self.staged
         self.staged[staged.path] = staged
@@ -134,23 +135,23 @@ class CsiRecords:
         return staged
 
     def staging_path(self, volume: Volume) -> Path:
-        """Where the volume is staged, if it is."""
+        """Return the path at which the volume is staged, whether or not it is."""
         data = VolumeData(volume.handle, volume.driver)
         return self._staged(volume.name, data, is_block=volume.is_block).path
 
     async def drop_published(self, noted: Published) -> None:
-        """The pod does not have it any more. Its directory goes with the pod's others. Raises OSError."""
+        """Remove the record of a published volume. Its directory is removed with the pod's. Raises OSError."""
         await self._on_disk(partial(self._mark(noted).unlink, missing_ok=True), self._record(noted))
         self.published.pop((noted.uid, noted.name), None)
 
     async def drop_staged(self, staged: Staged) -> None:
-        """The volume is no longer staged, and nothing is left at its path. Raises OSError."""
+        """Remove the record of a staged volume, whose path is empty already. Raises OSError."""
         await self._on_disk(partial(_remove, staged.record), staged.record)
         self.staged.pop(staged.path, None)
 
     async def _on_disk(self, work: Callable[[], None], record: Path) -> None:
-        # Keyed by the file: publishing and staging a block device write the same one, and an abandoned thread of the
-        # one must not undo what the other writes next.
+        # Keyed by the file: publishing and staging a block device write the same one, and an abandoned thread of one
+        # operation must not overwrite the record of the next.
         await on_disk(self._threads, work, f"record {record}")
 
     def _published(self, uid: str, name: str, data: VolumeData, *, is_block: bool) -> Published:
@@ -164,13 +165,13 @@ class CsiRecords:
         return Staged(data, place / "globalmount", place / DATA)
 
     def _mark(self, noted: Published) -> Path:
-        """The file or link that records that the pod has it."""
+        """Return the file or link that marks the volume as published to the pod."""
         if noted.is_block:
             return pod_directory(self._pods, noted.uid) / "volumeDevices" / PLUGIN / noted.name
         return noted.target.parent / DATA
 
     def _record(self, noted: Published) -> Path:
-        """The file with the volume's data. The pods that have a block device share it."""
+        """Return the file with the volume's data. All pods that use a block device share it."""
         return self._device_record(noted.name) if noted.is_block else self._mark(noted)
 
     def _volumes(self, uid: str) -> Path:
@@ -202,19 +203,19 @@ class CsiRecords:
             self.published[uid, name] = self._published(uid, name, data, is_block=is_block)
 
     def _read(self, path: Path, place: Path, uid: str = "") -> VolumeData | None:
-        """None where there is no record, or none that can be read. ``place``: where the driver was to mount."""
+        """Return a record; None if there is none, or it cannot be read. ``place``: the driver's mount point."""
         try:
             content = read_plain(path, RECORD_BYTES_MAX)
             if not content.strip(b"\0") and not is_mounted(self._mounter, place):
                 # Records used to be written without a flush. A power cut then left an empty file, or one of zeros, and
                 # ended every mount; while the machine runs, a record is never empty. So there is nothing to undo.
-                log.warning("%s is empty after a power cut and nothing is mounted at %s: it is ignored", path, place)
+                log.warning("Ignoring %s: it is empty after a power cut and nothing is mounted at %s", path, place)
                 return None
             return msgspec.json.decode(content, type=VolumeData)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
-            self.unread[uid] = f"{path} cannot be read: {error}"
+            self.unread[uid] = f"cannot read {path}: {error}"
             return None
 
     def __repr__(self) -> str:
@@ -222,13 +223,13 @@ class CsiRecords:
 
 
 def _entries(directory: Path) -> Iterator[Path]:
-    """What is in a directory that is there and no link to somewhere else."""
+    """Yield the entries of a directory; none if it is missing or a symbolic link."""
     if directory.is_dir() and not directory.is_symlink():
         yield from sorted(directory.iterdir())
 
 
 def _write(path: Path, data: VolumeData) -> None:
-    """Put the record in place whole, also if the machine loses power."""
+    """Write the record atomically and durably."""
     _make_durably(path.parent)
     write_durably(path, msgspec.json.encode(data))
 
@@ -240,7 +241,7 @@ def _remove(record: Path) -> None:
 
 
 def _make_durably(directory: Path) -> None:
-    """Make the directory and those above it, and flush their names: a record is lost with its directory."""
+    """Create the directory and its parents, and flush their names: otherwise a record is lost with its directory."""
     if directory.is_dir():
         return
     _make_durably(directory.parent)

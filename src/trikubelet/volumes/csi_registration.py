@@ -1,7 +1,7 @@
-"""CSI drivers that have registered on this node (``plugins.watcher``): NodeGetInfo, and from then on they are used.
+"""CSI drivers that have registered on this node (``plugins.watcher``): usable after they have answered NodeGetInfo.
 
-A driver is used as soon as it has answered: nothing waits until it is published to the cluster (``node.csi_node``),
-since what is mounted must be unmounted without a cluster, too.
+A driver is used as soon as it has answered. Nothing waits until it is published to the cluster (``node.csi_node``),
+because volumes must be unmounted without a cluster, too.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ log = logging.getLogger(__name__)
 
 INTRODUCE_SECONDS_MAX: Final = 120.0
 CALL_SECONDS_MAX: Final = 120.0
-"""For anything else a driver is asked (upstream: 2 min)."""
+"""The deadline of all other calls to a driver (upstream: 2 min)."""
 STATS_REQUESTS_MAX: Final = 8
-"""Volumes whose stats one driver is asked for at the same time: all of a node's may be due with one scrape."""
+"""Concurrent stats requests to one driver: one scrape may ask for all volumes of the node."""
 AWAIT_SECONDS_MAX: Final = 10.0
 """How long a pod waits for a driver to register: it is often a pod itself, and this agent may have just started."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Registered:
-    """A driver, what it can do, and what this node is to it. ``stats_limiter``: limits concurrent requests for volume
-    stats; each driver has its own limit, since one of them may hang."""
+    """A driver, its capabilities, and its view of this node. ``stats_limiter``: limits concurrent requests for volume
+    stats; each driver has its own limit, because a driver may hang."""
 
     name: str
     driver: CsiDriver
@@ -58,20 +58,20 @@ class RegisteredDrivers:
         self._waiting = trio.lowlevel.ParkingLot()
 
     async def driver(self, name: str) -> Registered:
-        """The driver of that name; waits up to AWAIT_SECONDS_MAX for it. Raises ValueError where there is none."""
+        """Return the driver of that name; waits up to AWAIT_SECONDS_MAX for it. Raises ValueError if there is none."""
         with trio.move_on_after(AWAIT_SECONDS_MAX):
             while name not in self.drivers:
                 await self._waiting.park()
         return self.registered(name)
 
     def registered(self, name: str) -> Registered:
-        """The driver of that name. Raises ValueError where there is none now."""
+        """Return the driver of that name. Raises ValueError if there is none now."""
         if name not in self.drivers:
             raise ValueError(f"driver name {name} not found in the list of registered CSI drivers")
         return self.drivers[name]
 
     def problem(self, plugin: PluginInfo) -> str:
-        """See ``plugins.watcher.PluginHandler``; so for the next."""
+        """See ``plugins.watcher.PluginHandler``; the same holds for ``used``."""
         return plugin_problem(plugin)
 
     @asynccontextmanager
@@ -84,6 +84,7 @@ class RegisteredDrivers:
             try:
                 yield
             finally:
+                # A new socket of the same driver may have registered already: that registration must stay.
                 if self.drivers.get(plugin.name) is registered:
                     del self.drivers[plugin.name]
                     log.info("CSI driver %s is no longer registered", plugin.name)
@@ -101,5 +102,5 @@ async def _introduced(plugin: PluginInfo, driver: CsiDriver) -> Registered:
     with within(INTRODUCE_SECONDS_MAX):
         info = await driver.info()
         if not info.node_id:
-            raise ValueError(f"CSI driver {plugin.name} has no name for this node")
+            raise ValueError(f"CSI driver {plugin.name} returned no node ID")
         return Registered(plugin.name, driver, await driver.capabilities(), info)

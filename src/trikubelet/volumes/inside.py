@@ -27,7 +27,7 @@ def read_file(root: str, path: str, bytes_max: int) -> bytes:
     found = open_beneath(root, path, make=False)
     try:
         if not stat.S_ISREG(os.fstat(found).st_mode):
-            raise OSError(errno.EINVAL, "not a plain file")
+            raise OSError(errno.EINVAL, "not a regular file")
         # The same file, whatever its name leads to by now; opened without waiting for a lease on it.
         with open_plain(f"/proc/self/fd/{found}") as file:
             content = file.read(bytes_max + 1)

@@ -767,7 +767,7 @@ async def test_describe_shows_what_a_pod_waits_for_on_a_node_that_cannot_work(
 async def test_describe_shows_where_the_pull_of_an_image_stands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pulls = {"app": "app:1 waits for its turn to be pulled, 3 before it, for 7s"}
+    pulls = {"app": "app:1 is queued to be pulled, 3 ahead of it, for 7s"}
     view = FakeView([whole_pod()], worked=[PodWork("uid-web-n1", "Syncing", pulls=pulls)])
     _, out, _ = await say(view, tmp_path, capsys, "describe", "pod", "web")
 

@@ -198,7 +198,7 @@ SYSTEM = ReservedCgroup("System", "/system.slice", {"cpu": 500, "memory": GIB})
 async def test_cgroup_with_reserved_resources_is_limited_and_never_made(v2: Hierarchies, tmp_path: Path) -> None:
     cgroups = made(v2)
     place = tmp_path / "unified/system.slice"
-    with pytest.raises(CgroupFailed, match=r"unified/system\.slice: there is no such cgroup \(create it"):
+    with pytest.raises(CgroupFailed, match=r"unified/system\.slice: no such cgroup \(create it"):
         await cgroups.limit_reserved(SYSTEM)
     assert not place.exists()
 
@@ -214,7 +214,7 @@ async def test_cgroup_with_reserved_resources_is_limited_and_never_made(v2: Hier
 async def test_reserved_cgroup_needs_every_controller_that_limits_it(v1: Hierarchies, tmp_path: Path) -> None:
     cgroups = made(v1)
     (tmp_path / "cpu/system.slice").mkdir()
-    with pytest.raises(CgroupFailed, match=r"memory/system\.slice: there is no such cgroup"):
+    with pytest.raises(CgroupFailed, match=r"memory/system\.slice: no such cgroup"):
         await cgroups.limit_reserved(SYSTEM)
     with pytest.raises(CgroupFailed, match="the machine has no cgroup controller pids"):
         await cgroups.limit_reserved(replace(SYSTEM, amounts={"pid": 100}))
@@ -260,7 +260,7 @@ async def test_cpus_that_the_kernel_refuses_are_an_error(
     monkeypatch.setattr(cgroups, "_cpus", "0")
     (tmp_path / "unified/kubepods/cpuset.cpus").unlink()
     (tmp_path / "unified/kubepods/cpuset.cpus").mkdir()
-    with pytest.raises(CgroupFailed, match=r"the cgroup of all pods cannot be given CPUs 0-1: .*directory"):
+    with pytest.raises(CgroupFailed, match=r"cannot give CPUs 0-1 to the cgroup of all pods: .*directory"):
         await cgroups.allow_online_cpus()
 
 
@@ -298,7 +298,7 @@ async def test_a_lower_limit_that_the_kernel_refuses_keeps_the_cgroups_and_is_an
     monkeypatch.setattr(Path, "write_text", write_text)
     cgroups = made(v1)  # an agent that starts with a larger reservation
 
-    with pytest.raises(CgroupFailed, match=r"the cgroup of all pods cannot be limited: .*busy"):
+    with pytest.raises(CgroupFailed, match=r"cannot limit the cgroup of all pods: .*busy"):
         await cgroups.limit_all()
     await cgroups.ensure(burstable("u", "500m"))
 
@@ -399,7 +399,7 @@ async def test_what_is_left_in_a_pods_cgroup_is_killed_and_it_goes_once_that_has
     procs = tmp_path / "cpu/kubepods/burstable/podu/cgroup.procs"
     procs.write_text("4000001\n0\n")
 
-    with pytest.raises(CgroupFailed, match=r"cannot be removed yet: .*busy"):
+    with pytest.raises(CgroupFailed, match=r"cannot remove the cgroup of pod .* yet: .*busy"):
         await cgroups.remove("u")
     assert [(4000001, signal.SIGKILL)] == killed
 
@@ -497,7 +497,7 @@ async def test_a_pod_that_comes_back_waits_until_what_was_there_is_removed(
             nursery.start_soon(cgroups.remove, "u")
             for _ in range(2):  # it has begun, and has twenty turns to go
                 await trio.lowlevel.checkpoint()
-            with pytest.raises(CgroupFailed, match="what its earlier instance left in it is still being removed"):
+            with pytest.raises(CgroupFailed, match="the leftovers of its earlier instance are still being removed"):
                 await cgroups.ensure(burstable("u", "1"))
             await cgroups.ensure(burstable("v", "1"))
             removal.cancel()
@@ -599,7 +599,7 @@ def test_huge_pages_are_limited_unasked_only_where_the_kernel_has_a_tree_for_it(
         ),
         pytest.param(
             False,
-            "cannot be made: .*No such file",
+            "cannot create the cgroups of the QoS classes: .*No such file",
             NodeFacts("n"),
             Hierarchies(1, dict.fromkeys(("cpu", "memory"), Path("/nowhere")), (Path("/nowhere"),)),
             id="not writable",

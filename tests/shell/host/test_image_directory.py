@@ -80,7 +80,7 @@ def test_a_file_that_cannot_be_used_is_named_with_the_reason_and_the_others_are_
         "empty.tar": "is damaged, or is no tar archive: empty file",
         "large.tar": "cannot be used: manifest.json is larger than 20000 bytes",
         "many.tar": "cannot be used: it has more than 4 members",
-        "pipe": "cannot be read: no plain file",
+        "pipe": "cannot be read: not a regular file",
         "rootfs.tar": "cannot be used: it has neither oci-layout with index.json (OCI) nor manifest.json (docker save)",
         "small.tar.gz": "cannot be used: it is compressed with gzip (decompress it: gzip -d small.tar.gz)",
     } == {name: one.problem for name, one in found.items() if one.problem and name != "text"}

@@ -107,4 +107,4 @@ async def test_a_pipe_in_place_of_a_file_takes_no_thread_for_good(
     put(tmp_path / "home/.docker/config.json", config("home"))
 
     assert {"r.example": Login("home", "p")} == await logins(tmp_path).configured()
-    assert "root/config.json, so no login of it is used: no plain file" in caplog.text
+    assert "root/config.json, so no login of it is used: not a regular file" in caplog.text

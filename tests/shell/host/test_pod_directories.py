@@ -89,7 +89,7 @@ async def test_pipe_in_place_of_a_note_blocks_nothing_and_is_replaced(
         os.mkfifo(tmp_path / "root/pods/u" / name)
 
     for read in (partial(files.noted, "u"), files.noted_of_all):
-        with pytest.raises(OSError, match=f"no plain file: '.*/{note.value}'"):
+        with pytest.raises(OSError, match=f"not a regular file: '.*/{note.value}'"):
             read(note)
     files.note("u", note, b"noted")
 

@@ -148,7 +148,7 @@ async def test_a_plugin_that_fails_or_says_nonsense_makes_no_login_and_is_asked_
         assert [] == await bench.find()
         assert [] == await bench.find()
         assert 2 == len(node.asked)
-        message = "Unable to get credentials from the credential plugin p, as the node's log says; "
+        message = "Unable to get credentials from the credential plugin p (see the node's log); "
         message += "attempting to pull the image may not succeed."
         assert [("Warning", "CredentialPluginFailed", message)] * 2 == bench.said.events
 

@@ -138,8 +138,8 @@ async def test_a_damaged_archive_delays_no_other(autojump_clock: MockClock, capl
             assert "/good.tar" == await bench.imports.bring(OTHER)
     for _ in range(3):
         await bench.imports.bring(OTHER)
-    assert 1 == caplog.text.count("Image archive /cut.tar is left alone: is damaged")
-    assert 1 == caplog.text.count(f"Image {APP} cannot be imported: /bad.tar: ctr ended with 1")
+    assert 1 == caplog.text.count("Ignoring image archive /cut.tar: is damaged")
+    assert 1 == caplog.text.count(f"Cannot import image {APP}: /bad.tar: ctr ended with 1")
 
 
 async def test_the_next_archive_with_the_image_is_tried_after_one_that_fails(autojump_clock: MockClock) -> None:
@@ -229,7 +229,7 @@ async def test_the_runtime_and_the_directory_are_named_where_they_do_not_answer(
     with pytest.raises(ImportFailed, match=r"^/a.tar: not supported: archives cannot be imported into the runtime"):
         await bench.imports.bring("app:1")
     bench.directory.unreadable = True
-    with pytest.raises(ImportFailed, match=r"^the image directory cannot be read: No such file or directory$"):
+    with pytest.raises(ImportFailed, match=r"^cannot read the image directory: No such file or directory$"):
         await bench.imports.bring("app:1")
 
 
@@ -240,7 +240,7 @@ async def test_archived_images_are_pinned_and_all_are_while_the_directory_was_ne
     bench.store.put(APP, OTHER)
     bench.directory.unreadable = True
     assert [APP, OTHER] == await bench.pins() == await bench.pins()
-    assert 1 == caplog.text.count("The image directory cannot be read, its images stay: [Errno 2] No such file")
+    assert 1 == caplog.text.count("Cannot read the image directory; its images are not garbage-collected: [Errno 2]")
 
     bench.directory.unreadable = False
     assert [APP] == await bench.pins()

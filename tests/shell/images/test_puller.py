@@ -172,7 +172,7 @@ async def test_of_the_machine_itself_nothing_is_pulled_and_the_event_says_why(
     await bench.ensure("host", policy)
 
     assert [] == bench.registry.pulls
-    assert [("Normal", "Pulled", 'Image "host" is this machine itself: there is nothing to pull')] == bench.said.events
+    assert [("Normal", "Pulled", 'Image "host" is this machine itself; nothing to pull')] == bench.said.events
 
 
 async def test_an_image_that_the_machine_is_not_is_refused_as_any_other(autojump_clock: MockClock) -> None:
@@ -546,7 +546,7 @@ async def test_cancelled_pull_gives_its_image_to_no_pod(autojump_clock: MockCloc
 async def test_an_image_is_not_pulled_where_that_cannot_be_written_down(autojump_clock: MockClock) -> None:
     bench = Bench([], ["web:2"])
     bench.records.fails = OSError(28, "No space left on device", "/root/pulling")
-    expected = "it cannot be written down that it is pulled: /root/pulling: No space left on device"
+    expected = "cannot record the image pull: /root/pulling: No space left on device"
     with pytest.raises(ImageUnavailable, match=expected):
         await bench.ensure("web:2")
 
@@ -573,9 +573,9 @@ async def test_how_a_pull_stands_can_be_looked_at(autojump_clock: MockClock) -> 
         told = {uid: dict(bench.puller.progress(uid)) for uid in "abcd"}
 
     assert {
-        "a": {"main": "web:1 is being pulled, for 0s"},
-        "b": {"main": "web:1 is being pulled for another pod, for 0s"},
-        "c": {"main": "web:2 waits for its turn to be pulled, 1 before it, for 0s"},
+        "a": {"main": "pulling web:1, for 0s"},
+        "b": {"main": "waiting for another pod's pull of web:1, for 0s"},
+        "c": {"main": "web:2 is queued to be pulled, 1 ahead of it, for 0s"},
         "d": {},
     } == told
     assert {} == bench.puller.progress("a")
@@ -689,7 +689,7 @@ async def test_an_import_that_is_under_way_is_shown(autojump_clock: MockClock) -
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bench.ensure, "app:1")
         await trio.sleep(2)
-        assert {"main": "app:1 is imported, if the image directory has it, for 2s"} == bench.puller.progress("u")
+        assert {"main": "looking for app:1 in the image directory, for 2s"} == bench.puller.progress("u")
     assert {} == bench.puller.progress("u")
 
 

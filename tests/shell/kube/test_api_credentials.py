@@ -558,7 +558,7 @@ async def test_a_pipe_is_no_token_and_holds_up_no_start(tmp_path: Path) -> None:
     pipe = tmp_path / "token"
     os.mkfifo(pipe)
 
-    with pytest.raises(StartFailed, match="no plain file"):
+    with pytest.raises(StartFailed, match="not a regular file"):
         await shown(access_to("https://x", proof=TokenFile(str(pipe))))
 
 

@@ -114,7 +114,7 @@ async def test_a_log_that_is_no_file_is_said_to_be_none(
         with pytest.raises(AgentObjects) as caught:
             await agent.get("/logs/default/web-n1/app", query)
 
-    assert f'cannot read the log of container "app" at {path}: no plain file' == str(caught.value)
+    assert f'cannot read the log of container "app" at {path}: not a regular file' == str(caught.value)
     assert [] == [record for record in caplog.records if record.levelname == "ERROR"]
 
 

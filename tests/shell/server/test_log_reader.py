@@ -621,7 +621,7 @@ async def test_a_pipe_among_the_parts_of_a_log_is_left_out_and_that_is_reported(
     log.write_bytes(raw(1, Record("stdout", True, "two")))
 
     assert b"one\ntwo\n" == await read(log, asked)
-    assert [f"no plain file: '{log}.20231114-221300{ending}'"] == [
+    assert [f"not a regular file: '{log}.20231114-221300{ending}'"] == [
         record.getMessage().partition("[Errno 22] ")[2] for record in caplog.records
     ]
 
@@ -630,7 +630,7 @@ async def test_a_pipe_among_the_parts_of_a_log_is_left_out_and_that_is_reported(
 @pytest.mark.parametrize("asked", [LogQuery(), LogQuery(tail_lines=5), LogQuery(follow=True)])
 async def test_a_pipe_in_place_of_the_log_is_an_error(tmp_path: Path, asked: LogQuery) -> None:
     plant_pipe(tmp_path / "0.log")
-    with pytest.raises(OSError, match="no plain file"):
+    with pytest.raises(OSError, match="not a regular file"):
         await read(tmp_path / "0.log", asked)
 
 
@@ -646,7 +646,7 @@ async def test_following_ends_with_an_error_where_the_log_becomes_a_pipe(tmp_pat
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(replace_it)
-        with pytest.raises(OSError, match="no plain file"):
+        with pytest.raises(OSError, match="not a regular file"):
             await follow(writer, said)
 
     assert [b"one\n"] == said

@@ -713,7 +713,7 @@ async def test_a_log_that_is_no_file_is_said_to_be_none(bench: Bench, tmp_path: 
 
     answer = await told(bench, LOG)
 
-    wanted = f'cannot read the log of container "app" at {path}: no plain file'
+    wanted = f'cannot read the log of container "app" at {path}: not a regular file'
     assert (400, wanted) == (answer.status_code, answer.text)
 
 

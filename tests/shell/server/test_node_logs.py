@@ -82,7 +82,7 @@ async def asked(root: Path, path: str = "", *, queries: bool = True, **query: An
         (403, "leads out of {}", "out"),
         (403, "leads out of {}", "../secret"),
         (403, "a link to an absolute path leads out of {}", "absolute"),
-        (403, "not a plain file", "pipe"),
+        (403, "not a regular file", "pipe"),
     ],
 )
 async def test_a_path_is_a_file_below_the_directory_and_nothing_leads_out(

@@ -140,7 +140,7 @@ async def test_the_drivers_error_is_reported_also_if_the_record_cannot_be_droppe
             broken.setattr(CsiRecords, "drop_staged" if stages else "drop_published", failing)
             with pytest.raises(VolumeFailed, match="code = Internal desc = no such disk"):
                 await volumes.set_up(claiming())
-        assert 1 == caplog.text.count('Volume "pv": its record stays after the driver failed: [Errno 5] I/O error')
+        assert 1 == caplog.text.count('Volume "pv": cannot remove its record after the driver failed: [Errno 5]')
         bench.driver.failing = None
         await volumes.set_up(claiming())
         await volumes.tear_down(UID)

@@ -113,7 +113,7 @@ async def test_files_without_end_there_cost_no_more_than_so_many_and_no_driver_i
         asked.clear()
         await trio.sleep(60)
         assert {DRIVER} == volumes.drivers().keys()
-        assert {str(bench.registry / f"{DRIVER}-reg.sock")} == set(asked), "plain files are not looked at"
+        assert {str(bench.registry / f"{DRIVER}-reg.sock")} == set(asked), "regular files are not looked at"
         bench.pull_out(DRIVER)
         await trio.sleep(11)
         assert {} == volumes.drivers()
