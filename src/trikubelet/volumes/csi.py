@@ -107,7 +107,7 @@ class CsiVolumes:
         self._turns: dict[tuple[str, str], _Turns] = {}
         self._unstaging: set[Path] = set()
         self._failure_log: dict[Path, str] = {}
-        self._barriers = FaultBarriers(log, "%s: unexpected error while unstaging it; retrying later")
+        self._barriers = FaultBarriers(log, "%s: a bug in unstaging it; retrying later")
         self._sweeps: Slot[None] = Slot()
         self._expansion = NodeExpansion(
             node_name, registration, attachments, self._turn, lambda key: key in self._ready

@@ -95,7 +95,7 @@ class NodeExpansion:
         self._seen: dict[tuple[str, str], _Seen] = {}
         self._tasks = BackgroundTasks()
         self._barriers = FaultBarriers(
-            log, "Volume %s: unexpected error while checking if it needs expansion; checking again later"
+            log, "Volume %s: a bug in checking if it needs expansion; checking again later"
         )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
