@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.core.topology.option_values import parse_boolean
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
@@ -37,17 +39,6 @@ _EXCLUSIVE: Final = (
     (CpuOption.PREFER_UNCORE, CpuOption.ACROSS_CORES),
     (CpuOption.PREFER_UNCORE, CpuOption.ACROSS_NUMA),
 )
-_BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
-    ("0", "f", "F", "FALSE", "false", "False"), False
-)
-"""The texts that Go's strconv.ParseBool takes."""
-
-
-def parse_boolean(name: str, text: str) -> bool:
-    """Return the value of an option. Raises ValueError with upstream's text."""
-    if text not in _BOOLEANS:
-        raise ValueError(f'bad value for option "{name}": strconv.ParseBool: parsing "{text}": invalid syntax')
-    return _BOOLEANS[text]
 
 
 def cpu_options(given: Mapping[str, str], gates: AbstractSet[str]) -> CpuOptions:
