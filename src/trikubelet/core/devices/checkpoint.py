@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 import msgspec
 
 from trikubelet.core.fnv import fnv1a_32
+from trikubelet.core.go_print import go_list, go_map
 from trikubelet.model.devices import Held, Holder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from trikubelet.model.devices import Holdings, Resource
 
+Key = TypeVar("Key", str, int)
 Value = TypeVar("Value")
 
 NO_NODE: Final = -1
@@ -98,7 +100,7 @@ def _held(entry: _Entry) -> Held:
 
 
 def _checksum(data: _Data) -> int:
-    entries = _nil(data.pod_device_entries, lambda found: f"[{' '.join(map(_printed, found))}]")
+    entries = _nil(data.pod_device_entries, lambda found: go_list(map(_printed, found)))
     registered = _nil(data.registered_devices, _map)
     return fnv1a_32(
         (
@@ -109,7 +111,7 @@ def _checksum(data: _Data) -> int:
 
 
 def _printed(entry: _Entry) -> str:
-    answer = _nil(entry.alloc_resp, lambda found: f"[{' '.join(map(str, found))}]")
+    answer = _nil(entry.alloc_resp, go_list)
     return (
         f"{{PodUID:(string){entry.pod_uid} ContainerName:(string){entry.container_name} "
         f"ResourceName:(string){entry.resource_name} "
@@ -117,12 +119,8 @@ def _printed(entry: _Entry) -> str:
     )
 
 
-def _map(found: Mapping[str, Sequence[str] | None] | Mapping[int, Sequence[str] | None]) -> str:
-    return f"map[{' '.join(f'{key}:{_nil(names, _list)}' for key, names in sorted(found.items()))}]"
-
-
-def _list(names: Iterable[str]) -> str:
-    return f"[{' '.join(names)}]"
+def _map(found: Mapping[Key, Sequence[str] | None]) -> str:
+    return go_map({key: _nil(names, go_list) for key, names in found.items()})
 
 
 def _nil(value: Value | None, printed: Callable[[Value], str]) -> str:
