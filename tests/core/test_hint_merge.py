@@ -199,7 +199,7 @@ def test_single_numa_node_on_a_machine_of_one_node_has_no_affinity() -> None:
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        (TopologyPolicy.NONE, Affinity()),
+        (TopologyPolicy.NONE, Affinity(is_preferred=False)),
         (TopologyPolicy.BEST_EFFORT, Affinity(frozenset({0}), is_preferred=False)),
         (TopologyPolicy.RESTRICTED, REFUSED),
         (TopologyPolicy.SINGLE_NUMA_NODE, REFUSED),

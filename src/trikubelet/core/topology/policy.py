@@ -49,7 +49,7 @@ def affinity(policy: TopologyPolicy, answers: Iterable[Hints | None], nodes: Nod
     """Return the nodes for the resources that gave these answers: None stands for no preference, an empty answer for an
     impossible request."""
     if policy is TopologyPolicy.NONE:
-        return Affinity()
+        return Affinity(is_preferred=False)
     found = [NO_PREFERENCE if hints is None else hints or IMPOSSIBLE for hints in answers]
     if policy is TopologyPolicy.BEST_EFFORT:
         best = merge(found, nodes)
