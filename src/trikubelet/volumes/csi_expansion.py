@@ -94,9 +94,7 @@ class NodeExpansion:
         self._asking = trio.CapacityLimiter(LOOKS_ASKING_MAX)
         self._seen: dict[tuple[str, str], _Seen] = {}
         self._tasks = BackgroundTasks()
-        self._barriers = FaultBarriers(
-            log, "Volume %s: a bug in checking if it needs expansion; checking again later"
-        )
+        self._barriers = FaultBarriers(log, "Volume %s: a bug in checking if it needs expansion; checking again later")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the checks that are started, until cancelled."""
