@@ -19,6 +19,7 @@ from trikubelet.model.api import Selection
 from trikubelet.model.credential_plugin import CredentialPlugin
 from trikubelet.model.csi import AccessMode, Expand, Publish, Stage, Use
 from trikubelet.model.handlers import HttpTarget
+from trikubelet.model.offline_records import Record, pod_key
 from trikubelet.model.pod_notes import NodeNote
 from trikubelet.model.pull_records import PulledRecord
 from trikubelet.model.runtime_config import LinuxResources, SandboxConfig
@@ -31,6 +32,7 @@ from trikubelet.testing.memory_api import MemoryApi
 from trikubelet.testing.memory_handlers import MemoryHandlers
 from trikubelet.testing.memory_host import MemoryContainerLogs, MemoryPodCgroups, MemoryPodFiles, MemoryVolumes
 from trikubelet.testing.memory_images import MemoryImages
+from trikubelet.testing.memory_offline import MemoryOfflineStore
 from trikubelet.testing.memory_plugins import MemoryDriver, MemoryPlugins
 from trikubelet.testing.memory_pulls import MemoryLogins, MemoryPullRecords
 from trikubelet.testing.memory_runtime import MemoryRuntime
@@ -157,6 +159,18 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
                 "http_get": (HttpTarget("http", "192.0.2.1", 80, "/main/well"),),
                 "tcp_connect": ("192.0.2.1", 80),
                 "grpc_health": ("192.0.2.1", 80, "main/well", "agent"),
+            },
+        ),
+        (
+            MemoryOfflineStore(),
+            {
+                "load": (),
+                "read": (pod_key("uid-web"),),
+                "put": ([Record(pod_key("uid-web"), b"")],),
+                "end": (["uid-web"],),
+                "forget": ([pod_key("uid-web")],),
+                "stamp": ("now",),
+                "clear": (),
             },
         ),
         (
