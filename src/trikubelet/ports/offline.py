@@ -44,3 +44,12 @@ class OfflineStore(Protocol):
     async def clear(self) -> None:
         """Remove the whole store. Idempotent."""
         ...
+
+
+class EndRecords(Protocol):
+    """The ends of pods that are on the disk. The status writer asks before it tells the server of one."""
+
+    def may_confirm(self, uid: str) -> bool:
+        """True if the server may hear now that the pod has ended: its end is recorded, or could not be for too long. If
+        not, it is recorded from now on, and the caller is called when it is. Never blocks."""
+        ...
