@@ -130,6 +130,10 @@ HERE = (
     _gauge("kubelet_http_inflight_requests", "method path server_type long_running"),
     _counter("kubelet_websocket_streaming_requests_total", "subresource", often=False),
     _gauge("kubelet_node_name", "node"),
+    *(
+        _gauge(f"kubelet_node_startup_{part}duration_seconds", often=False)
+        for part in ("pre_kubelet_", "pre_registration_", "registration_", "post_registration_", "")
+    ),
     _counter("kubelet_lifecycle_handler_http_fallbacks_total"),
     _counter("kubelet_sleep_action_terminated_early_total"),
     _histogram("storage_operation_duration_seconds", "volume_plugin operation_name status migrated", STORAGE),
@@ -147,6 +151,7 @@ HERE = (
     _counter("process_cpu_seconds_total"),
     _gauge("process_resident_memory_bytes"),
     _gauge("process_virtual_memory_bytes"),
+    _gauge("process_virtual_memory_max_bytes"),
     _gauge("process_start_time_seconds"),
     _gauge("process_open_fds"),
     _gauge("process_max_fds"),
@@ -170,6 +175,7 @@ HERE = (
 )
 
 PROBES = (
+    _gauge("process_start_time_seconds"),
     _counter("prober_probe_total", "probe_type container pod namespace pod_uid result"),
     _histogram("prober_probe_duration_seconds", "probe_type container pod namespace"),
 )
@@ -203,12 +209,9 @@ ABSENT = {
     ),
     "what became of a pod's certificate is told to its pod and not counted yet": "kubelet_podcertificate_states",
     "there is no dynamic allocation of resources yet": (
-        "kubelet_dra_operations_duration_seconds kubelet_dra_grpc_operations_duration_seconds"
-    ),
-    "nobody knows here when the machine began to start": (
-        "kubelet_node_startup_duration_seconds kubelet_node_startup_pre_kubelet_duration_seconds "
-        "kubelet_node_startup_pre_registration_duration_seconds kubelet_node_startup_registration_duration_seconds "
-        "kubelet_node_startup_post_registration_duration_seconds"
+        "kubelet_dra_operations_duration_seconds kubelet_dra_grpc_operations_duration_seconds "
+        "dra_operations_duration_seconds dra_grpc_operations_duration_seconds dra_resource_claims_in_use "
+        "dra_node_prepare_skips_total dra_node_unprepare_skips_total"
     ),
     "an event only says where to look, so its age means nothing": "kubelet_evented_pleg_connection_latency_seconds",
     "containerd and CRI-O of today have all that upstream is about to ask for": "kubelet_cri_losing_support",
@@ -220,6 +223,21 @@ ABSENT = {
         "workqueue_depth workqueue_adds_total workqueue_queue_duration_seconds workqueue_work_duration_seconds"
     ),
     "volumes are neither made nor attached by a node": "volume_operation_total_seconds",
+    "operations on volumes are measured as storage_operation_duration_seconds, those of drivers too": (
+        "csi_operations_seconds"
+    ),
+    "the agent keeps no record of mounted volumes that a restart would have to build anew": (
+        "reconstruct_volume_operations_total reconstruct_volume_operations_errors_total "
+        "force_cleaned_failed_volume_operations_total force_cleaned_failed_volume_operation_errors_total"
+    ),
+    "they count the machine's bytes, which the node's own metrics have": (
+        "process_network_receive_bytes_total process_network_transmit_bytes_total"
+    ),
+    "client connections are kept for each purpose, and there is no cache of them": (
+        "rest_client_transport_cache_entries rest_client_transport_create_calls_total "
+        "rest_client_transport_cert_rotation_gc_calls_total rest_client_transport_cache_gc_calls_total "
+        "rest_client_transport_ca_reload_total rest_client_dns_resolution_duration_seconds"
+    ),
     "there is no Go": "go_goroutines go_memstats_alloc_bytes",
 }
 """Why → names."""

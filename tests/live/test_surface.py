@@ -25,7 +25,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 ACCEPTED: Final = {
     r"status\.resources: .*'9007199254740988Ki'\}\} → None": "upstream reports no limit as the number of cgroup v1",
     r"selinux_relabel: None → True": "asked for always; a runtime without SELinux passes over it",
-    r"\.cpu_period: '100000' → None": "a period has no effect without a quota",
     r"hugepage_limits: .* → None": "nothing is limited where the kernel's hugetlb controller is mounted nowhere",
     r"conditions\[2\]\.(message: None → 'pod sandbox is not|reason: None → 'PodSandboxNotReady')": "since 1.37",
     r"events: extra .* FailedMount: .*failed to fetch token: pod .* not found'": "the API server lags behind itself",

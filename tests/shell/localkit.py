@@ -17,6 +17,7 @@ from trikubelet.kit.call_figures import CallFigures
 from trikubelet.kit.distribution import Distribution
 from trikubelet.model import k8s
 from trikubelet.model.device_figures import DeviceFigures
+from trikubelet.model.node_startup import NodeStartup
 from trikubelet.model.shutdown_times import ShutdownTimes
 from trikubelet.model.summary import NodeStats, Summary
 from trikubelet.model.volume_figures import VolumeFigures
@@ -152,7 +153,9 @@ class FakeView:
     def publishing(self) -> PublishFigures:
         durations = Distribution((0.1, 1.0))
         durations.add(0.5)
-        return PublishFigures(WriterFigures(1, 0, 20, 3, 4, 8, durations), EventFigures(30, 2, 5, 6, 7, 9))
+        second = 10**9
+        started = NodeStartup(1 * second, 2 * second, 3 * second, 4 * second)
+        return PublishFigures(WriterFigures(1, 0, 20, 3, 4, 8, durations), EventFigures(30, 2, 5, 6, 7, 9), started)
 
     def calls(self) -> list[CallFigures]:
         return self.called

@@ -228,6 +228,7 @@ eviction-minimum-reclaim MAP evictionMinimumReclaim
 eviction-pressure-transition-period DURATION evictionPressureTransitionPeriod
 eviction-soft THRESHOLDS evictionSoft
 eviction-soft-grace-period MAP evictionSoftGracePeriod
+fail-cgroupv1 BOOL failCgroupV1
 fail-swap-on BOOL failSwapOn
 file-check-frequency DURATION fileCheckFrequency
 hairpin-mode TEXT hairpinMode

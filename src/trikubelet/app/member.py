@@ -133,7 +133,9 @@ class MemberTask:
         return (
             None
             if self._member is None
-            else PublishFigures(self._member.writer.figures(), self._member.events.figures())
+            else PublishFigures(
+                self._member.writer.figures(), self._member.events.figures(), self._member.publisher.startup
+            )
         )
 
     def asked(self) -> ApiFigures | None:

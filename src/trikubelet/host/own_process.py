@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -18,9 +19,11 @@ _START_FIELD: Final = 19
 
 
 class OwnProcess(NamedTuple):
-    """This process at one moment. ``started_seconds``: since the Unix epoch."""
+    """This process at one moment. ``started_seconds``: since the Unix epoch. ``virtual_bytes_max``: the limit of the
+    address space, 2^64-1 for none."""
 
     virtual_bytes: int
+    virtual_bytes_max: int
     resident_bytes: int
     cpu_seconds: float
     started_seconds: float
@@ -34,9 +37,10 @@ def own_process(proc: Path = _PROC) -> OwnProcess:
     page, used = os.sysconf("SC_PAGE_SIZE"), os.times()
     return OwnProcess(
         int(virtual) * page,
+        resource.getrlimit(resource.RLIMIT_AS)[0] % 2**64,  # the kernel has -1 for none
         int(resident) * page,
         used.user + used.system,
-        _started_seconds(proc),
+        started_seconds(proc),
         len(os.listdir(proc / "self/fd")) - 1,  # without the one that is read here
         open_files_max(),
     )
@@ -51,7 +55,8 @@ def take_name(program: str, proc: Path = _PROC) -> None:
 
 
 @cache
-def _started_seconds(proc: Path) -> float:
+def started_seconds(proc: Path = _PROC) -> float:
+    """Return when this process began, in seconds since the Unix epoch. Raises OSError if /proc cannot be read."""
     # Its name, before the numbers, need not be valid UTF-8.
     ticks = int((proc / "self/stat").read_bytes().rpartition(b")")[2].split()[_START_FIELD])
     booted = next(line for line in (proc / "stat").read_text().splitlines() if line.startswith("btime "))

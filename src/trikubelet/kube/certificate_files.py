@@ -25,7 +25,7 @@ import msgspec
 
 from trikubelet.core.timestamps import SECOND_NS, rfc3339
 from trikubelet.kit.plain_file import read_plain
-from trikubelet.kit.private_file import sync_names, write_privately
+from trikubelet.kit.private_file import sync_names, write_durably, write_privately
 from trikubelet.kube.file_content import FILE_BYTES_MAX
 from trikubelet.kube.key_pair import read_pair
 from trikubelet.model.certificates import SELF_SIGNED_NAMES, Certificate, CertificateUnusable, SigningRequest, Subject
@@ -149,7 +149,7 @@ def keep_self_signed(directory: Path, subject: Subject, clock: Clock) -> tuple[P
     certificate_pem, key_pem = _made_apart(subject, clock)
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     write_privately(key, key_pem)
-    write_privately(certificate, certificate_pem)
+    write_durably(certificate, certificate_pem)  # readable by all, like upstream's: monitors look when it ends
     return certificate, key
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.core.node_status import build, differs, emptied, new_node, rebooted, reconciliation, status_patch
-from trikubelet.core.node_status.conditions import READY, event_reasons
+from trikubelet.core.node_status.conditions import READY, event_reasons, is_ready
 from trikubelet.core.resource_version import is_older
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.answered_failure import AnsweredFailure
@@ -33,6 +33,7 @@ from trikubelet.model import k8s
 from trikubelet.model.api import NODES, PatchKind
 from trikubelet.model.api_errors import ApiError, ObjectMissing, retry_after_seconds
 from trikubelet.model.decoding import read_item
+from trikubelet.model.node_startup import NodeStartup
 from trikubelet.ports.request_outcomes import RequestOutcomes
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class NodePublisher:
         self._published: _Published | None = None
         self._wakeups: Slot[None] = Slot()
         self.registered = trio.Event()
+        self.startup: Final = NodeStartup()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the node published until cancelled."""
@@ -201,6 +203,7 @@ class NodePublisher:
         answered = _decode(item)
         self._note_published(after, answered)
         self._answered(answered, known)
+        self._note_ready(after)
         # Recorded after the status that shows it: an agent that ends before that records it after its next start.
         if (boot_id := rebooted(before, after)) is not None:
             message = f"Node {self._identity.name} has been rebooted, boot id: {boot_id}"
@@ -281,15 +284,24 @@ class NodePublisher:
 
     async def _register(self, report: NodeReport) -> k8s.Node:
         status = build(report, k8s.NodeStatus(), rfc3339(self._clock.now_ns()))
+        self.startup.booted_ns = report.reading.booted_ns
+        self.startup.tried_ns = self.startup.tried_ns or self._clock.now_ns()
         # If another client was faster, the next pass adopts its node.
         item = await self._api.create(NODES, new_node(self._identity, status))
         log.info("Node %s is registered", self._identity.name)
         node = _decode(item)
+        self.startup.registered_ns = self.startup.registered_ns or self._clock.now_ns()
         self._note_published(status, node)
+        self._note_ready(status)
         # Like upstream, every condition of a new node is an event, but not that it is not ready yet.
-        told = (one for one in status.conditions if one.type != READY or one.status == "True")
+        told = status.conditions if is_ready(status) else [one for one in status.conditions if one.type != READY]
         self._say_turned(*event_reasons((), told))
         return self._taken_up(node)
+
+    def _note_ready(self, status: k8s.NodeStatus) -> None:
+        """Note when a node that this run registered was first published as ready."""
+        if self.startup.registered_ns and not self.startup.ready_ns and is_ready(status):
+            self.startup.ready_ns = self._clock.now_ns()
 
     def _taken_up(self, node: k8s.Node) -> k8s.Node:
         self._node.received, self._node.looked_up = node, None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trikubelet.core.timestamps import SECOND_NS
+from trikubelet.host.own_process import started_seconds
 from trikubelet.model.certificates import CLIENT_SIGNER
 from trikubelet.server.exposition import counter, gauge, histogram
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trikubelet.kube.figures import ApiFigures
+    from trikubelet.model.node_startup import NodeStartup
     from trikubelet.node.figures import RotationFigures
     from trikubelet.server.exposition import Family
     from trikubelet.server.node_figures import NodeFigures
@@ -25,6 +27,7 @@ def of_cluster(figures: NodeFigures, writes: PublishFigures | None, now_ns: int)
     """Yield the metrics of the cluster; none on a node without one."""
     if writes is not None:
         yield from _of_writes(writes)
+        yield from _of_startup(writes.node)
     if figures.api is not None:
         yield from _of_asking(figures.api)
     for rotation in figures.rotations:
@@ -49,6 +52,23 @@ def _of_writes(writes: PublishFigures) -> Iterator[Family]:
         yield counter(f"trikubelet_{name}_total", help_, value)
     yield gauge("trikubelet_status_waiting", "Pods whose status waits to be written.", statuses.waiting)
     yield gauge("trikubelet_events_waiting", "Events that wait to be sent.", events.waiting)
+
+
+def _of_startup(node: NodeStartup) -> Iterator[Family]:
+    """Yield how long each part of bringing up a new node took; nothing for one that was registered before."""
+    if not node.registered_ns:
+        return
+    began_ns = int(started_seconds() * SECOND_NS)
+    for part, help_, since_ns, until_ns in (
+        ("pre_kubelet", "From the start of the machine to that of the agent.", node.booted_ns, began_ns),
+        ("pre_registration", "From the agent's start until it registered the node.", began_ns, node.tried_ns),
+        ("registration", "Registering the node.", node.tried_ns, node.registered_ns),
+        ("post_registration", "From the node's registration until it was ready.", node.registered_ns, node.ready_ns),
+        ("", "From the start of the machine until the node was ready.", node.booted_ns, node.ready_ns),
+    ):
+        if since_ns and until_ns:
+            name = "_".join(filter(None, ("kubelet_node_startup", part, "duration_seconds")))
+            yield gauge(name, help_, (until_ns - since_ns) / SECOND_NS)
 
 
 def _of_asking(api: ApiFigures) -> Iterator[Family]:

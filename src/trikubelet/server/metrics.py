@@ -15,7 +15,7 @@ from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 from trikubelet.server.cluster_metrics import of_cluster
 from trikubelet.server.exposition import Family, counter, gauge, histogram, labels, sample
 from trikubelet.server.pod_metrics import of_pods
-from trikubelet.server.process_metrics import of_process
+from trikubelet.server.process_metrics import of_process, of_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -66,6 +66,7 @@ def _of_shutdown(view: NodeView) -> Iterator[Family]:
 
 def probe_families(view: NodeView) -> Iterator[Family]:
     """Yield the results of the probes: apart from the rest because they grow with the pods, like upstream."""
+    yield of_start()
     named = ("probe_type", "container", "pod", "namespace")
     probes = [((one.kind, one.container, one.pod, one.namespace), one) for one in view.probes()]
     for who, one in probes:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.host.own_process import own_process
+from trikubelet.host.own_process import own_process, started_seconds
 from trikubelet.server.exposition import counter, gauge
 
 if TYPE_CHECKING:
@@ -29,12 +29,13 @@ def of_process(setup: Setup) -> Iterator[Family]:
     now = own_process()
     for name, help_, value in (
         ("virtual_memory_bytes", "Address space, in bytes.", now.virtual_bytes),
+        ("virtual_memory_max_bytes", "Limit of the address space, in bytes.", now.virtual_bytes_max),
         ("resident_memory_bytes", "Resident memory, in bytes.", now.resident_bytes),
-        ("start_time_seconds", "When the process began, since the epoch.", now.started_seconds),
         ("open_fds", "Open file descriptors.", now.open_files),
         ("max_fds", "Limit of open file descriptors.", now.open_files_max),
     ):
         yield gauge(f"process_{name}", help_, value)
+    yield of_start()
     yield counter("process_cpu_seconds_total", "CPU time used.", now.cpu_seconds)
     version = platform.python_version_tuple()
     info = (platform.python_implementation(), *version, platform.python_version())
@@ -50,6 +51,11 @@ def of_process(setup: Setup) -> Iterator[Family]:
         yield counter(f"python_gc_{name}_total", help_, counts, "generation")
     yield gauge("trikubelet_tasks", "Tasks of the event loop.", trio.lowlevel.current_statistics().tasks_living)
     yield gauge("trikubelet_threads", "Threads of the process.", threading.active_count())
+
+
+def of_start() -> Family:
+    """Return the start of the process, by which readers of counters notice that they begin at 0 again."""
+    return gauge("process_start_time_seconds", "When the process began, since the epoch.", started_seconds())
 
 
 def _of_setup(setup: Setup) -> Iterator[Family]:

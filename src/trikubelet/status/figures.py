@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trikubelet.kit.distribution import Distribution
+    from trikubelet.model.node_startup import NodeStartup
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class EventFigures:
 
 @dataclass(frozen=True, slots=True)
 class PublishFigures:
-    """The progress of publishing this node's pods and events to the API server."""
+    """The progress of publishing this node, its pods and events to the API server."""
 
     statuses: WriterFigures
     events: EventFigures
+    node: NodeStartup

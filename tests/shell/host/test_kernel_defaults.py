@@ -80,6 +80,9 @@ OLD = (
         pytest.param(
             [SWAP.replace("{}", "flag --fail-swap-on")], 1 << 30, 2, ("--fail-swap-on",), {}, id="refused by a flag"
         ),
+        pytest.param(
+            [OLD.replace("{}", "flag --fail-cgroupv1")], 0, 1, ("--fail-cgroupv1",), {}, id="old ones refused by a flag"
+        ),
     ],
 )
 def test_machine_with_swap_or_old_cgroups_is_refused_where_that_is_configured(

@@ -239,7 +239,7 @@ def test_a_certificate_of_our_own_is_made_once_and_again_when_it_has_ended(tmp_p
     first = [path.read_bytes() for path in paths]
 
     assert ["kubelet.crt", "kubelet.key"] == [path.name for path in paths]
-    assert {0o600} == {stat.S_IMODE(path.stat().st_mode) for path in paths}
+    assert [0o644, 0o600] == [stat.S_IMODE(path.stat().st_mode) for path in paths]
     made = x509.load_pem_x509_certificate(first[0])
     assert BEGIN + timedelta(seconds=SELF_SIGNED_SECONDS) == made.not_valid_after_utc
     assert frozenset({"w1", "10.0.0.1", "fd00::1"}) == read_certificate(first[0]).names

@@ -242,6 +242,41 @@ async def test_a_restart_shows_in_no_transition(autojump_clock: MockClock, world
     assert 1 == world.count("create")
 
 
+async def test_startup_of_a_new_node_is_measured_once(autojump_clock: MockClock, world: World) -> None:
+    second, began_ns = 10**9, world.clock.now_ns()
+    world.report = replace(world.report, problems=("no network",), reading=replace(READING, booted_ns=5))
+    async with trio.open_nursery() as nursery:
+        publisher = world.publisher()
+        await nursery.start(publisher.run)
+        await publisher.registered.wait()
+        await trio.sleep(30)
+        assert 0 == publisher.startup.ready_ns
+        world.report = replace(world.report, problems=())
+        publisher.wake()
+        await trio.sleep(1)
+        noted = (publisher.startup.booted_ns, publisher.startup.registered_ns, publisher.startup.ready_ns)
+        await trio.sleep(600)
+        assert noted == (publisher.startup.booted_ns, publisher.startup.registered_ns, publisher.startup.ready_ns)
+        nursery.cancel_scope.cancel()
+
+    assert 5 == publisher.startup.booted_ns
+    assert began_ns <= publisher.startup.tried_ns <= publisher.startup.registered_ns < began_ns + second
+    assert 30 <= (publisher.startup.ready_ns - began_ns) // second <= 31
+
+
+async def test_startup_of_a_node_that_was_registered_before_is_not_measured(
+    autojump_clock: MockClock, world: World
+) -> None:
+    for _ in range(2):
+        async with trio.open_nursery() as nursery:
+            publisher = world.publisher()
+            await nursery.start(publisher.run)
+            await trio.sleep(100)
+            nursery.cancel_scope.cancel()
+
+    assert (0, 0, 0) == (publisher.startup.tried_ns, publisher.startup.registered_ns, publisher.startup.ready_ns)
+
+
 async def test_a_node_that_was_deleted_is_registered_again(
     autojump_clock: MockClock, world: World, publisher: NodePublisher
 ) -> None:

@@ -163,6 +163,7 @@ async def test_probes_are_measured_apart_under_upstreams_names(tmp_path: Path) -
 
     who = {"probe_type": "Readiness", "container": "main", "pod": "web", "namespace": "default"}
     sums = {(name, *sorted(labels)): value for (name, labels), value in found.items() if "_bucket" not in name}
+    assert own_process().started_seconds == sums.pop(("process_start_time_seconds",))
     assert {
         ("prober_probe_total", *sorted({**who, "pod_uid": "u1", "result": "successful"}.items())): 4,
         ("prober_probe_total", *sorted({**who, "pod_uid": "u1", "result": "failed"}.items())): 1,

@@ -34,6 +34,7 @@ from trikubelet.server.exposition import exposed
 from trikubelet.server.http_figures import HttpFigures
 from trikubelet.server.metrics import node_families, probe_families
 from trikubelet.server.node_figures import Setup
+from trikubelet.status.figures import PublishFigures
 from trikubelet.testing.memory_host import VirtualClock
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ async def test_a_node_of_a_cluster_shows_every_metric_that_needs_nothing_special
         bench.schedule("web", volumes=(k8s.Volume(name="v", empty_dir=k8s.EmptyDirVolumeSource()),))
         await until(lambda: bench.is_ready("web") and node.startups.total_seconds.count == 1)
         cluster: Any = SimpleNamespace(
-            publishing=lambda: SimpleNamespace(statuses=member.writer.figures(), events=member.events.figures()),
+            publishing=lambda: PublishFigures(
+                member.writer.figures(), member.events.figures(), member.publisher.startup
+            ),
             asked=lambda: bench.clients.figures,
             rotations=lambda: (),
         )
@@ -146,7 +149,7 @@ async def test_what_probes_show_has_upstreams_shape() -> None:
 
 def test_no_metric_is_both_here_and_absent() -> None:
     absent = [name for names in upstream_metrics.ABSENT.values() for name in names.split()]
-    here = [row.name for row in (*upstream_metrics.HERE, *upstream_metrics.PROBES)]
+    here = {row.name for row in (*upstream_metrics.HERE, *upstream_metrics.PROBES)}
 
     assert len({*absent, *here}) == len(absent) + len(here)
 
@@ -163,6 +166,9 @@ def test_no_metric_is_both_here_and_absent() -> None:
         ('volume_manager_total_volumes{plugin_name="kubernetes.io/secret",state="actual_state_of_world"}', "1"),
         ('kubelet_started_containers_errors_total{container_type="container",code="ErrImagePull"}', "1"),
         ("kubelet_started_pods_total", "1"),
+        ("kubelet_node_startup_registration_duration_seconds", "1.0"),
+        ("kubelet_node_startup_post_registration_duration_seconds", "1.0"),
+        ("kubelet_node_startup_duration_seconds", "3.0"),
     ],
 )
 async def test_what_was_measured_has_its_name_and_labels(name: str, value: str) -> None:

@@ -89,6 +89,11 @@ def _condition(
     )
 
 
+def is_ready(status: k8s.NodeStatus) -> bool:
+    """True if the status shows a ready node."""
+    return any(one.type == READY and one.status == "True" for one in status.conditions)
+
+
 def event_reasons(before: Iterable[k8s.NodeCondition], after: Iterable[k8s.NodeCondition]) -> tuple[str, ...]:
     """Return the reasons of the node events that are due because a condition of the agent's changed its status."""
     earlier = {condition.type: condition.status for condition in before}
