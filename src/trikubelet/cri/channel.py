@@ -46,7 +46,11 @@ MESSAGE_BYTES_MAX: Final = 16 * 2**20  # upstream's, and containerd's own limit 
 HANDSHAKE_SECONDS_MAX: Final = 5.0
 RUNTIME: Final = "runtime"
 RECONNECT_SECONDS_FIRST: Final = 0.1
-RECONNECT_SECONDS_MAX: Final = 3.0
+RECONNECT_SECONDS_MAX: Final = 1.0
+"""The longest pause between tries. A try is one system call on a local socket, and containers that ended while the
+runtime was away wait for it (upstream: 3 s)."""
+STEADY_SECONDS: Final = 3.0
+"""A connection that held so long was a good one: the next pause is the first again."""
 
 _CONNECTED: Final = "connected"
 
@@ -206,7 +210,7 @@ class Channel:
                 await self._replaced.park()
             self._note("lost", connection.reason)
         # A connection that has held for a while was a good one; one that breaks at once must not be made in a loop.
-        if trio.current_time() - since > RECONNECT_SECONDS_MAX:
+        if trio.current_time() - since > STEADY_SECONDS:
             self._backoff.reset()
         self._state = State.WAITING
         await trio.sleep(self._backoff.next_seconds())

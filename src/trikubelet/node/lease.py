@@ -30,7 +30,14 @@ from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.log_rate_limit import LogRateLimit
 from trikubelet.model import k8s
 from trikubelet.model.api import LEASES
-from trikubelet.model.api_errors import OVERTAKEN, ApiError, ObjectMissing, retry_after_seconds
+from trikubelet.model.api_errors import (
+    OVERTAKEN,
+    ApiError,
+    ApiLost,
+    ApiUnreachable,
+    ObjectMissing,
+    retry_after_seconds,
+)
 from trikubelet.model.decoding import read_item
 from trikubelet.ports.request_outcomes import RequestOutcomes
 
@@ -48,8 +55,14 @@ DOING: Final = "renewing the node's lease"
 NAMESPACE: Final = "kube-node-lease"
 RENEWALS_PER_LEASE: Final = 4
 JITTER: Final = 0.04
+RETRY_SECONDS_MAX: Final = 7.0
+"""The longest pause after an error that the server answered with."""
+KNOCK_SECONDS_MAX: Final = 3.5
+"""The longest pause after a request without an answer. The first answer after an outage ends the pauses of all other
+parts, so this bounds how late the node notices that the API server is back."""
 MICROSECOND_NS: Final = 1000
 """The resolution of a lease's times."""
+UNANSWERED: Final = (ApiLost, ApiUnreachable, trio.TooSlowError)
 FAILURES_BEFORE_RESET: Final = 3
 """The number of failures in a row after which the connections are recreated: one may be half open."""
 RENEWALS_REMEMBERED: Final = 8
@@ -93,7 +106,8 @@ class NodeLease:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the lease fresh until cancelled."""
         task_status.started()
-        backoff = Backoff(0.2, 7.0, jitter=JITTER, chance=self._chance)
+        backoff = Backoff(0.2, RETRY_SECONDS_MAX, jitter=JITTER, chance=self._chance)
+        knocks = Backoff(0.2, KNOCK_SECONDS_MAX, jitter=JITTER, chance=self._chance)
         failures = 0
         while True:
             begun = trio.current_time()
@@ -110,7 +124,8 @@ class NodeLease:
                 if self._conflicts == 1:
                     continue  # the next read shows its writer
                 asked_seconds = min(retry_after_seconds(error), self._period_seconds)
-                await trio.sleep(max(backoff.next_seconds(), asked_seconds))
+                pauses = knocks if isinstance(error, UNANSWERED) else backoff
+                await trio.sleep(max(pauses.next_seconds(), asked_seconds))
                 continue
             failures = self._conflicts = 0
             self._outcomes.worked()
@@ -118,6 +133,7 @@ class NodeLease:
                 await trio.sleep(backoff.next_seconds())
                 continue
             backoff.reset()
+            knocks.reset()
             await trio.sleep_until(begun + self._period_seconds * (1 + JITTER * self._chance.random()))
 
     async def _renew(self) -> bool:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 OBJECTS_MORE_MAX = 100
 """After 45 minutes more of it. What is kept of one failure or one restart would be many times that."""
 REQUESTS_BACK_MAX = 40
+GONE_SECONDS_MAX = 5.0
+"""The longest pause of the lease, whose answer wakes the other parts, and a second for the list and the stop."""
 
 
 @pytest.fixture
@@ -92,3 +94,19 @@ async def test_an_hour_s_outage_costs_no_memory_and_a_line_a_minute_and_is_made_
             ),
             45,
         )
+
+
+@pytest.mark.parametrize("away_seconds", range(60, 75))
+async def test_pod_that_was_force_deleted_in_an_outage_is_gone_within_seconds(
+    autojump_clock: MockClock, bench: Bench, away_seconds: int
+) -> None:
+    async with bench.agent():
+        bench.schedule("goes")
+        await until(lambda: bench.is_ready("goes"))
+        await trio.sleep(20)  # so that all parts are at rest when the outage begins
+        bench.link.down()
+        await trio.sleep(away_seconds)
+        bench.server.delete(PODS, "goes", "default", 0, "")
+        bench.link.up()
+
+        await until(lambda: not bench.running(), GONE_SECONDS_MAX)

@@ -144,14 +144,14 @@ async def test_a_runtime_that_is_not_there_is_waited_for_ever_more_patiently_and
         waits = [b - a for a, b in zip(network.attempts, network.attempts[1:], strict=False)]
         assert all(
             0.999 * wait <= waited <= 1.21 * wait
-            for wait, waited in zip([0.1, 0.2, 0.4, 0.8, 1.6, 3.0, 3.0], waits, strict=False)
+            for wait, waited in zip([0.1, 0.2, 0.4, 0.8, 1.0, 1.0], waits, strict=False)
         )
-        assert len(waits) > 7
-        assert max(waits) <= 3.6
+        assert len(waits) > 20
+        assert max(waits) <= 1.2
         assert 1 == len([r for r in caplog.records if r.levelno >= logging.WARNING])
 
         network.up = True
-        await trio.sleep(4)
+        await trio.sleep(1.3)
         now = channel.statistics()
         assert (State.CONNECTED, 0, 0) == (now.state, now.calls_waiting, now.calls_in_flight)
         nursery.cancel_scope.cancel()
@@ -279,7 +279,7 @@ async def test_a_connection_that_breaks_at_once_is_not_made_again_in_a_loop(auto
         await trio.sleep(60)
         nursery.cancel_scope.cancel()
 
-    assert 20 <= network.connects <= 30
+    assert 50 <= network.connects <= 65
 
 
 async def test_farewells_can_be_said_after_the_owner_was_cancelled(autojump_clock):
