@@ -58,6 +58,41 @@ def test_empty_resolv_conf_gives_pods_no_name_servers() -> None:
     assert DNSConfig(("127.0.0.1",), (".",)) == dns_plan(pod(dns_policy="Default"), NodeFacts("n")).config
 
 
+@pytest.mark.parametrize(
+    ("expected", "host_ips"),
+    [(("::1",), ("2001:db8::1",)), (("127.0.0.1", "::1"), ("192.0.2.1", "2001:db8::1"))],
+)
+def test_empty_resolv_conf_names_the_loopback_address_of_each_family(
+    expected: tuple[str, ...], host_ips: tuple[str, ...]
+) -> None:
+    assert DNSConfig(expected, (".",)) == dns_plan(pod(dns_policy="Default"), NodeFacts("n", host_ips)).config
+
+
+@pytest.mark.parametrize(
+    ("expected", "servers", "host_network"),
+    [
+        pytest.param(("192.0.2.53",), ("fe80::1%eth0", "192.0.2.53"), None, id="one of an interface of the node"),
+        pytest.param(("fe80::1",), ("fe80::1", "fe80::1%2"), None, id="only the one with an interface"),
+        pytest.param(("192.0.2.53",), ("192.0.2.53", "dns.example"), None, id="a name"),
+        pytest.param(("127.0.0.1",), ("fe80::1%eth0",), None, id="all of them"),
+        pytest.param(("fe80::1%eth0",), ("fe80::1%eth0",), True, id="on the host network all stay"),
+    ],
+)
+def test_inherited_name_servers_that_the_pod_cannot_reach_are_left_out(
+    expected: tuple[str, ...], servers: tuple[str, ...], host_network: bool | None
+) -> None:
+    facts = NodeFacts("n", resolv_conf=DNSConfig(servers, ("example.org",)))
+    it = pod(dns_policy="Default", host_network=host_network)
+
+    assert DNSConfig(expected, ("example.org",)) == dns_plan(it, facts).config
+
+
+def test_name_server_that_the_pod_itself_names_stays() -> None:
+    facts = NodeFacts("n", resolv_conf=DNSConfig(("fe80::1%eth0", "192.0.2.53")))
+
+    assert ("192.0.2.53", "fe80::2%eth0") == dns_plan(with_dns(("fe80::2%eth0",)), facts).config.servers
+
+
 def with_dns(
     servers: tuple[str, ...] = (), searches: tuple[str, ...] = (), policy: str = "Default", **options: str
 ) -> k8s.Pod:

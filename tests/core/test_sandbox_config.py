@@ -104,7 +104,8 @@ def test_a_name_too_long_for_the_kernel_fails_the_sandbox() -> None:
 
     with pytest.raises(
         SandboxConfigError,
-        match=r"^FailedCreatePodSandBox: Failed to create pod sandbox: failed to construct FQDN .*too long",
+        match=r"^FailedCreatePodSandBox: Failed to create pod sandbox: failed to construct FQDN from pod hostname and"
+        r" cluster domain, FQDN h{63}\.sub\.\S+ is too long",
     ):
         sandbox_config(it, 0, FACTS)
 

@@ -6,7 +6,10 @@ with a warning event.
 
 from __future__ import annotations
 
+from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from trikubelet.model.runtime_config import DNSConfig
 
@@ -16,7 +19,6 @@ if TYPE_CHECKING:
     from trikubelet.core.containers.facts import NodeFacts
     from trikubelet.model.k8s import Pod, PodDNSConfig
 
-NOBODY = DNSConfig(("127.0.0.1",), (".",))
 SERVERS_MAX, SEARCHES_MAX, SEARCH_CHARS_MAX, SEARCH_CHARS_EACH_MAX = 3, 32, 2048, 253
 
 
@@ -75,16 +77,36 @@ def _by_policy(pod: Pod, facts: NodeFacts) -> DNSConfig:
     if pod.spec.dns_policy == "None":
         return DNSConfig()
     if not _wants_cluster_dns(pod) or not facts.cluster_dns:
-        return _of_the_node(facts)
+        return _of_the_node(pod, facts)
     domain = facts.cluster_domain
     searches = (f"{pod.metadata.namespace}.svc.{domain}", f"svc.{domain}", domain) if domain else ()
     return DNSConfig(facts.cluster_dns, _unique((*searches, *facts.resolv_conf.searches)), ("ndots:5",))
 
 
-def _of_the_node(facts: NodeFacts) -> DNSConfig:
-    """Return the host's own. If that is empty, as with an empty ``resolvConf``, the resolver's default is passed
-    explicitly: a runtime that is given nothing would give the pod the host's file after all."""
-    return facts.resolv_conf if facts.resolv_conf != DNSConfig() else NOBODY
+def _of_the_node(pod: Pod, facts: NodeFacts) -> DNSConfig:
+    """Return the host's own, without name servers that a network of the pod's own cannot reach, like upstream since
+    1.38. If that is empty, as with an empty ``resolvConf``, the resolver's default is passed explicitly: a runtime that
+    is given nothing would give the pod the host's file after all."""
+    config = facts.resolv_conf
+    if config == DNSConfig():
+        return DNSConfig(_loopbacks(facts), (".",))
+    if pod.spec.host_network:
+        return config
+    return replace(config, servers=tuple(filter(_is_reachable, config.servers)) or _loopbacks(facts))
+
+
+def _is_reachable(server: str) -> bool:
+    """True for an address without a zone (``fe80::1%eth0``), which names an interface of the node."""
+    try:
+        address = ip_address(server)
+    except ValueError:
+        return False
+    return not (isinstance(address, IPv6Address) and address.scope_id)
+
+
+def _loopbacks(facts: NodeFacts) -> tuple[str, ...]:
+    """Return the loopback address of each family that the node has an address of; IPv4's for a node without one."""
+    return _unique("::1" if ":" in ip else "127.0.0.1" for ip in facts.host_ips) or ("127.0.0.1",)
 
 
 def _merged(base: DNSConfig, own: PodDNSConfig | None) -> DNSConfig:
