@@ -168,7 +168,7 @@ async def test_node_without_a_cluster_serves_the_configured_clients(place: Path)
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{asked['readOnlyPort']}") as anybody:
                 assert [200, 404] == [(await anybody.get(path)).status_code for path in ("/pods", "/configz")]
         shown.append((pki / "kubelet.crt").read_bytes())
-        assert [0o600] * 2 == [(pki / f"kubelet.{end}").stat().st_mode & 0o777 for end in ("crt", "key")]
+        assert [0o644, 0o600] == [(pki / f"kubelet.{end}").stat().st_mode & 0o777 for end in ("crt", "key")]
     assert shown[0] == shown[1]
 
 
