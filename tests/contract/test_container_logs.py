@@ -325,7 +325,7 @@ async def test_hanging_log_is_not_read_again_and_others_are(on_disk: Subject, mo
             await logs.set_aside(other, PART)
             nursery.cancel_scope.cancel()
         for again in (logs.parts(on_disk.path), logs.put_back(on_disk.path, PART)):
-            with pytest.raises(OSError, match="what was begun before has not ended yet"):
+            with pytest.raises(OSError, match="an earlier operation has not ended yet"):
                 await again
     finally:
         let_go.set()

@@ -142,7 +142,7 @@ async def test_a_disk_that_hangs_is_given_up_and_what_was_begun_there_undoes_not
             nursery.start_soon(give_up)
             with pytest.raises(OSError, match="the disk did not answer within 10 s"):
                 await records.keep(RECORD)
-        with pytest.raises(OSError, match="what was begun before has not ended yet"):
+        with pytest.raises(OSError, match="an earlier operation has not ended yet"):
             await records.forget(RECORD.image_ref)
     finally:
         release.set()

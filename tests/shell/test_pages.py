@@ -113,3 +113,10 @@ def test_each_thing_a_container_or_a_spec_can_influence_is_held_by_a_test() -> N
 def _part(heading: str) -> str:
     """Return the text below a heading of the page about operations."""
     return (TOP / "docs/operations.md").read_text().partition(f"{heading}\n")[2].partition("\n## ")[0]
+
+
+def test_every_decision_has_a_numbered_title_a_status_and_a_date() -> None:
+    states = r"(accepted|proposed|superseded by \[\d{4}\]\(\d{4}-[a-z0-9-]+\.md\))(, [^\n]+)?"
+    form = re.compile(rf"# (\d{{4}})\. [^\n]+[^\n.]\n\nStatus: {states}\nDate: \d{{4}}-\d\d-\d\d\n\n[^\n]")
+    pages = {path.name: form.match(path.read_text()) for path in (TOP / "docs" / "decisions").glob("*.md")}
+    assert [] == [name for name, found in pages.items() if found is None or found[1] != name[:4]]

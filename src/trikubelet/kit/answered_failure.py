@@ -1,5 +1,5 @@
-"""A failure that came as an answer, for those who say in the log how something is: see ``kit.outage``."""
+"""A failure that the server itself reported; ``kit.outage`` logs it differently from an unreachable server."""
 
 
 class AnsweredFailure(Exception):
-    """The server is there and has answered, but without a result. The connection is sound."""
+    """The server answered with an error. The connection is healthy."""

@@ -1,6 +1,6 @@
 """Delays between attempts: exponential, capped, with jitter from a seeded source.
 
-One object per thing that is tried; ``next_seconds`` says how long to wait now, ``reset`` says it worked. Jitter widens
+One object per operation; ``next_seconds`` returns the delay to wait now, ``reset`` records a success. Jitter lengthens
 a delay by up to its share and never shortens it, so a bound on the rate of attempts holds.
 """
 
@@ -10,7 +10,7 @@ import random
 
 
 class Backoff:
-    """Owns the delay before the next attempt of one thing."""
+    """Owns the delay before the next attempt of one operation."""
 
     def __init__(
         self,
@@ -31,13 +31,13 @@ class Backoff:
         self._next_seconds = first_seconds
 
     def next_seconds(self) -> float:
-        """The delay before the next attempt; the one after it will be longer."""
+        """Return the delay before the next attempt; the following one is longer."""
         delay = self._next_seconds
         self._next_seconds = min(delay * self._factor, self._seconds_max)
         return delay * (1.0 + self._jitter * self._chance.random())
 
     def reset(self) -> None:
-        """The attempt worked: begin with the first delay again."""
+        """Record a success: the next delay is the first one again."""
         self._next_seconds = self._first_seconds
 
     def __repr__(self) -> str:

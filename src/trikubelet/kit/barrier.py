@@ -1,13 +1,12 @@
-"""The fault barrier: an error in one pod, probe, volume or connection is logged, and stays its own.
+"""The fault barrier: contains an unexpected error to the pod, probe, volume or connection that caused it.
 
-    error raised in the block ─┬─ a broken invariant, alone or among others ─► goes on, with all that came with it
-                               ├─ with a cancellation ──► said; the cancellation alone goes on
-                               └─ any other ─► said, kept in ``fault``; the block is over
+    error raised in the block ─┬─ a broken invariant, alone or in a group ─► propagates, with the whole group
+                               ├─ together with a cancellation ──► reported; only the cancellation propagates
+                               └─ any other ─► reported, kept in ``fault``; the block ends
 
-A nursery that is cancelled while one of its tasks fails raises both together, which ``except Exception`` does not
-match: the group leaves by the next cancel scope, which keeps the cancellation to itself and lets the error go on, past
-the handler that was meant to catch it. That is why a barrier is more than an ``except``, and why there is one for all
-of them.
+A nursery that is cancelled while one of its tasks fails raises both as a group, which ``except Exception`` does not
+match. The group reaches the next cancel scope, which absorbs the cancellation and lets the error propagate, past the
+handler that was meant to catch it. Therefore a barrier is more than an ``except``, and all tasks share this one.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ if TYPE_CHECKING:
 
 
 class InvariantBroken(Exception):
-    """A state that must never occur. It is never caught: the process ends and starts again from the facts."""
+    """A state that must never occur. It is never caught: the process ends, and a new one rebuilds the state."""
 
 
 def is_invariant(error: BaseException) -> bool:
-    """True if an invariant was broken, alone or among other errors: a handler of errors lets it through."""
+    """True if an invariant was broken, alone or in a group of errors. Error handlers must let it propagate."""
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(InvariantBroken) is not None
     return isinstance(error, InvariantBroken)
 
 
 class Barrier:
-    """Keeps the exceptions of its block from its surroundings. ``fault``: the one that was raised, as passed to
-    ``say``; None without any. Used once, with ``with``."""
+    """Catches the exceptions of its block. ``fault``: the exception that was raised, as passed to ``say``; None without
+    one. For one ``with`` statement."""
 
     def __init__(self, say: Callable[[Exception], object]) -> None:
-        """``say`` is called with the fault at once, also where a cancellation goes on after it. It must not block or
-        fail."""
+        """``say`` is called with the fault at once, also if a cancellation propagates after it. It must not block or
+        raise."""
         self._say = say
         self.fault: Exception | None = None
 
@@ -55,21 +54,21 @@ class Barrier:
         self.fault = fault
         self._say(fault)
         if rest is not None:
-            raise rest from None
+            raise rest from None  # the fault was reported; as its context it would be reported once more
         return True
 
 
 def message_of(fault: Exception | None) -> str:
-    """Return the fault in one line: its message, or its kind if it has none. Empty without a fault."""
+    """Return the fault in one line: its message, or its type if it has none; "" without a fault."""
     return "" if fault is None else str(fault) or type(fault).__name__
 
 
 def _parted(error: BaseException) -> tuple[Exception | None, BaseException | None]:
-    """Split it into faults and the rest: a cancellation, or an order to the process to end."""
+    """Split an error into faults and the rest: a cancellation, or a request that the process ends."""
     if not isinstance(error, BaseExceptionGroup):
         return (error, None) if isinstance(error, Exception) else (None, error)
     faults, rest = error.split(Exception)
     alone: Exception | None = faults
     while isinstance(alone, ExceptionGroup) and len(alone.exceptions) == 1:
-        alone = alone.exceptions[0]  # a group of one would say no more than that there is one
+        alone = alone.exceptions[0]  # the message of a group of one hides that of its only exception
     return alone, rest

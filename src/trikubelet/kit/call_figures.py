@@ -1,4 +1,4 @@
-"""Figures of calls to another component: by name, their number, their duration, and how many failed."""
+"""Metrics of calls to another component: number, duration and failures, by name."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 class CallFigures:
-    """Owns the figures of each name. Names are the caller's own, so there are only so many."""
+    """Owns the metrics of each name. The caller chooses from a fixed set of names, which bounds their number."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """``bounds``: upper ones of the durations' buckets, in seconds."""
+        """``bounds``: upper bounds of the duration buckets, in seconds."""
         self.durations: Distributions[str] = Distributions(bounds)
         self.failures: Counter[str] = Counter()
 
     def note(self, name: str, seconds: float, *, failed: bool) -> None:
-        """A call is over; one that was given up has failed."""
+        """Record a call that has ended; a call that was abandoned counts as failed."""
         self.durations[name].add(seconds)
         if failed:
             self.failures[name] += 1

@@ -1,10 +1,10 @@
-"""The innermost error: libraries wrap the system's message in messages of their own."""
+"""The innermost error: libraries wrap the system's message in their own messages."""
 
 from __future__ import annotations
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """The error from which, one raised out of another, this one came; itself where it came from none."""
+    """Return the first error in the chain of causes; the error itself if it has no cause."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error

@@ -1,9 +1,9 @@
-"""A circuit breaker before a server: when it may be asked again after it failed, and by how many.
+"""A circuit breaker for a server: when requests may be sent again after a failure, and how many at once.
 
-Many things are asked of one server, each with a life of its own. When it fails, each of them backing off by itself is a
-thundering herd that comes back at the same time, and none of them knows what the others have learnt. So the owner of
-such a stream of questions puts one CircuitBreaker before it: the first failure blocks all of them, after a growing
-pause one may try, and its success lets all through again. Synchronous; the caller waits.
+Many independent tasks send requests to one server. If each of them backed off by itself, they would return as a
+thundering herd, and none would learn from the others' results. So the owner of such requests uses one CircuitBreaker:
+the first failure blocks all of them, after a growing pause one may try, and its success unblocks all. Synchronous; the
+caller waits.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class CircuitBreaker:
-    """Owns whether one server was found failing, and when it may be asked again."""
+    """Owns the health of one server, and the time of the next allowed request."""
 
     def __init__(self, backoff: Backoff, requests_max: int) -> None:
-        """``requests_max``: how many may ask at the same time when all is well."""
+        """``requests_max``: the number of concurrent requests to a healthy server."""
         self._backoff = backoff
         self._requests_max = requests_max
         self._is_answering = True
@@ -43,15 +43,15 @@ class CircuitBreaker:
         return self._blocked_until
 
     def failed(self, after_seconds: float = 0.0) -> None:
-        """A question failed; ``after_seconds``: the pause the server asked for, which the caller bounds. Failures of
-        questions that were asked before requests were blocked say nothing new."""
+        """Record a failed request; ``after_seconds``: the pause that the server asked for, bounded by the caller.
+        Failures of requests that were sent before the block are ignored."""
         now = trio.current_time()
         self._is_answering = False
         if now >= self._blocked_until:
             self._blocked_until = now + max(self._backoff.next_seconds(), after_seconds)
 
     def answered(self) -> None:
-        """A question was answered, if only by a no."""
+        """Record an answer, also a rejection."""
         self._is_answering = True
         self._blocked_until = -math.inf
         self._backoff.reset()

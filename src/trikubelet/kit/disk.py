@@ -1,7 +1,7 @@
-"""Work on the local disk, in threads: a flush may take long on a busy disk, and for ever on one that hangs.
+"""Work on the local disk, in threads: a flush may take long on a busy disk, and never ends on one that hangs.
 
-Everything waits for what the event loop waits for: probes, streams, the lease. So a caller whose file must survive a
-power cut writes it here, and has the outcome within a bound.
+While the event loop waits for a disk, everything waits: probes, streams, the lease. So a caller whose file must survive
+a power cut writes it here, and has the result within a bounded time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DISK_SECONDS_MAX: Final = 10.0
-"""For one file, or the few that belong together. Only a disk that hangs takes longer."""
+"""For one file, or a few that belong together. Only a disk that hangs takes longer."""
 
 
 _NO_WRITES: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -34,8 +34,8 @@ def takes_no_writes(error: OSError) -> bool:
 
 
 async def disk_in_time(seconds: float, call: Callable[[], Awaitable[T]]) -> T:
-    """Run ``call``. Raises what it raises, and OSError with ETIMEDOUT when it takes longer than ``seconds``; what it
-    began may still happen."""
+    """Run ``call``. Raises its exceptions, and OSError with ETIMEDOUT if it takes longer than ``seconds``; it may still
+    take effect later."""
     try:
         with trio.fail_after(seconds):
             return await call()
@@ -44,10 +44,10 @@ async def disk_in_time(seconds: float, call: Callable[[], Awaitable[T]]) -> T:
 
 
 async def on_disk(threads: ThreadPool, work: Callable[[], T], key: str = "", *, may_hang: bool = False) -> T:
-    """Do ``work`` in a thread. ``key`` says what it changes, or what it looks at again and again: what was given up
-    there and may still happen must not undo what comes next, nor may a disk that hangs have a thread for each look. So
-    nothing else of that key is begun before. ``may_hang``: as ``ThreadPool.run`` has it. Raises what the work does, and
-    OSError (ETIMEDOUT, EBUSY) where the disk does not answer and where it has not done what it was asked before."""
+    """Do ``work`` in a thread. ``key`` names the file that it changes or repeatedly reads. Until an abandoned work of
+    that key has ended, no other starts: it might undo the next change, and a disk that hangs would hold one thread for
+    each try. ``may_hang``: as in ``ThreadPool.run``. Raises the work's exceptions, and OSError if the disk does not
+    answer (ETIMEDOUT) or an earlier work of the key has not ended (EBUSY)."""
     try:
         return await disk_in_time(DISK_SECONDS_MAX, partial(threads.run, work, key, may_hang=may_hang))
     except StillRunning as error:

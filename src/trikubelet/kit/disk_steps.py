@@ -1,11 +1,11 @@
-"""One reader's work on files of a disk that may hang: step by step, each of them in a thread and with a deadline.
+"""One reader's work on the files of a disk that may hang: in steps, each in a thread and with a deadline.
 
-    run(open and list) ─► run(read) ─► run(read) ─► … ─► leave: a thread closes what is open
-                             └── hangs: an error, and who waited leaves ─► the step closes, when and if it ends
+    run(open and list) ─► run(read) ─► run(read) ─► … ─► leave: a thread closes the open files
+                             └── hangs: an error, and the caller leaves ─► the step closes them, when and if it ends
 
-A file that is open between two steps belongs to the holder of the turn: a step, or at the end the one that closes.
-Closing may hang as reading does (FUSE is asked at each close), and a file that a thread reads waits to be closed for
-that thread. So the event loop neither closes anything nor waits for it.
+A file that is open between two steps belongs to the holder of the turn: a step, or at the end the thread that closes.
+Closing may hang like reading (a FUSE server is called at each close), and a file that a thread reads can only be closed
+after that thread. So the event loop neither closes files nor waits for that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Closeable(Protocol):
-    """A file, or a generator that has some open."""
+    """A file, or a generator that holds open files."""
 
     def close(self) -> None:
         """Close it. May raise OSError."""
@@ -41,21 +41,21 @@ C = TypeVar("C", bound=Closeable)
 
 
 class DiskUnavailable(OSError):
-    """The disk was not asked, or has not answered: nothing is known of what is on it. The error's number says why: it
-    takes too long (ETIMEDOUT), there is no thread (EAGAIN), or an earlier step goes on (EBUSY)."""
+    """The disk was not asked or has not answered, so its content is unknown. The errno gives the reason: it takes too
+    long (ETIMEDOUT), there is no thread (EAGAIN), or an earlier step still runs (EBUSY)."""
 
 
 class _Failed(NamedTuple):
-    """The disk has answered: a step raised this."""
+    """An error that a step raised: the disk has answered."""
 
     error: OSError
 
 
 class DiskSteps:
-    """Owns what one reader has open. The lock is held for no longer than it takes to look at two flags."""
+    """Owns the open files of one reader. The lock is held only to read two flags, so the event loop may take it."""
 
     def __init__(self, threads: ThreadShares, directory: str) -> None:
-        """``directory``: whose threads are used, and what an error names."""
+        """``directory``: selects the share of threads, and is named in errors."""
         self._threads = threads
         self._directory = directory
         self._open: list[Closeable] = []
@@ -64,8 +64,8 @@ class DiskSteps:
         self._has_left = False
 
     async def run(self, step: Callable[[], T]) -> T:
-        """Do one step. Raises what it raises, and DiskUnavailable. When the disk was too slow, or a cancellation gave a
-        step up, it goes on, and there is no other."""
+        """Do one step. Raises its exceptions, and DiskUnavailable. A step that took too long or was cancelled continues
+        in its thread, and no further step is possible."""
         try:
             done = await disk_in_time(
                 DISK_SECONDS_MAX, partial(self._threads.run, self._directory, partial(self._in_turn, step))
@@ -76,23 +76,23 @@ class DiskSteps:
             try:
                 raise done.error
             finally:
-                del done  # else the error's frames would hold the error
+                del done  # otherwise the error's frames would refer to the error, a cycle
         return done
 
     def keep(self, thing: C) -> C:
-        """Have it closed at the end, unless ``close`` does before. For steps, as ``close``."""
+        """Register a file to be closed at the end. Called by steps, like ``close``."""
         self._open.append(thing)
         return thing
 
     def close(self, thing: Closeable) -> None:
-        """Close it now."""
+        """Close a file now."""
         self._open = [one for one in self._open if one is not thing]
         with suppress(OSError):
             thing.close()
 
     def leave(self) -> None:
-        """Nothing more is read: what is open is closed, in a thread. Idempotent, and waits for nothing. A step that was
-        given up closes it when it ends; so what a step does is bounded, whatever is on the disk."""
+        """End the reading: a thread closes the open files. Idempotent; waits for nothing. A step that was abandoned
+        closes them when it ends, so each step must be bounded whatever is on the disk."""
         with self._turn:
             closes = not self._is_taken and not self._has_left and bool(self._open)
             self._has_left = True
@@ -101,17 +101,17 @@ class DiskSteps:
 
     def _in_turn(self, step: Callable[[], T]) -> T | _Failed:
         if not self._take_turn():
-            raise OSError(errno.EBUSY, "what was begun before has not ended yet", self._directory)
+            raise OSError(errno.EBUSY, "an earlier operation has not ended yet", self._directory)
         try:
             return step()
         except OSError as error:
-            return _Failed(error)
+            return _Failed(error)  # returned, so that the caller can tell it from an error of ``disk_in_time``
         finally:
             if self._give_turn():
                 self._close_all()
 
     def _take_turn(self) -> bool:
-        """True if it could be taken."""
+        """True if no step runs and the reading has not ended."""
         with self._turn:
             if self._is_taken or self._has_left:
                 return False
@@ -119,7 +119,7 @@ class DiskSteps:
             return True
 
     def _give_turn(self) -> bool:
-        """True if it was the last one."""
+        """True if the reading ended during this step, which must close the files then."""
         with self._turn:
             self._is_taken = False
             return self._has_left

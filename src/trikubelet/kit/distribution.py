@@ -1,8 +1,7 @@
-"""Distribution: how values are spread, in a fixed amount of memory.
+"""The distribution of values, in a fixed amount of memory.
 
-Counts how many values fell into each of some buckets, as a Prometheus histogram wants it, without knowing Prometheus:
-the part that measures keeps one, and the part that answers a scrape spells it out. ``Distributions`` is one for each of
-some names.
+Counts the values in each bucket like a Prometheus histogram, without depending on Prometheus: the component that
+measures keeps a Distribution, and the server writes it for each scrape. ``Distributions`` has one for each key.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Upper bounds for durations, upstream's."""
+"""Upper bounds for durations, like upstream's."""
 
 
 class Distribution:
-    """Owns the number of the values added, their sum, and how many were at most each of the bounds."""
+    """Owns the number of added values, their sum, and the count of each bucket."""
 
     def __init__(self, bounds: Sequence[float] = SECONDS) -> None:
         self._bounds = tuple(bounds)
@@ -29,13 +28,13 @@ class Distribution:
         self.sum = 0.0
 
     def add(self, value: float) -> None:
-        """Take a value in."""
+        """Add a value."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self.sum += value
 
     @property
     def buckets(self) -> list[tuple[float, int]]:
-        """Each bound, ascending and at last infinity, with how many values were at most that."""
+        """Return each upper bound in ascending order, the last one infinite, with the cumulative count of values."""
         return list(zip((*self._bounds, float("inf")), accumulate(self._counts), strict=True))
 
     @property
@@ -48,8 +47,8 @@ class Distribution:
 
 
 class Distributions(dict[K, Distribution]):
-    """Owns the distribution of each key, which begins with its first value: ``spreads[key].add(value)``. Keys are the
-    caller's own, which sees to it that there are only so many."""
+    """Owns the distribution of each key, created at its first value: ``spreads[key].add(value)``. The caller bounds the
+    number of keys."""
 
     def __init__(self, bounds: Sequence[float] = SECONDS) -> None:
         super().__init__()

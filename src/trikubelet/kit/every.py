@@ -1,8 +1,8 @@
 """Periodic work that does not drift and does not pile up.
 
-``async for now in Every(1.0)`` passes at once and then at each multiple of the period. A body that took longer than a
-period is followed at once by the next pass, and the passes it missed are left out, not made up for. A plain iterator
-rather than an async generator, so that leaving the loop needs no finalizer.
+``async for now in Every(1.0)`` runs the body at once and then at each multiple of the period. After a body that took
+longer than a period the next pass follows at once; missed passes are skipped. An iterator class rather than an async
+generator, so that leaving the loop needs no finalizer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Every:
         return self
 
     async def __anext__(self) -> float:
-        """Wait until the next pass is due; Trio's time then. Always a checkpoint."""
+        """Wait until the next pass is due. Return Trio's time then. Always a checkpoint."""
         await trio.sleep_until(self._due)
         now = trio.current_time()
         missed = now >= self._due + self._period_seconds

@@ -1,10 +1,10 @@
-"""A cache with expiry: answers that are believed for a while, and one question at a time about each key.
+"""A cache with expiry: answers are valid for a while, and each key has one request at a time.
 
-    get(key) ─► known and young: the answer
-             └► not known: ask; callers of the same key wait meanwhile, and find the answer
+    get(key) ─► cached and fresh: the answer
+             └► not cached: ask; callers of the same key wait meanwhile, and find the answer
                 └ it fails ─► that caller gets the error, and the next waiting caller asks
 
-For questions whose answers are expensive and asked for by many at once: the user of a token, the rights of a user.
+For expensive answers that many callers need at once: the user of a token, the rights of a user.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 class ExpiringCache(Generic[T]):
-    """Owns the answers to one kind of question, at most ``entries_max``, and which are being asked. ``seconds`` says
-    how long an answer is believed; not at all when it is 0."""
+    """Owns at most ``entries_max`` cached answers of one kind, and the requests in progress. ``seconds`` returns how
+    long an answer stays valid; 0: it is not cached."""
 
     def __init__(self, entries_max: int, seconds: Callable[[T], float]) -> None:
         self._entries_max = entries_max
@@ -31,10 +31,11 @@ class ExpiringCache(Generic[T]):
         self._asking: dict[Hashable, trio.Lock] = {}
 
     async def get(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
-        """The answer, from memory or asked for now. Always a checkpoint. Raises what ``ask`` raises."""
+        """Return the answer, cached or requested now. Always a checkpoint. Raises the exceptions of ``ask``."""
         lock = self._asking.setdefault(key, trio.Lock())
         try:
             async with lock:
+                # Looked up under the lock: the caller before this one may just have got the answer.
                 known = self._answers.get(key)
                 if known is not None and trio.current_time() < known[0]:
                     self._answers.move_to_end(key)
@@ -43,12 +44,13 @@ class ExpiringCache(Generic[T]):
                 self._keep(key, answer)
                 return answer
         finally:
+            # The last caller removes the lock: a new caller must meet the same one as the callers that still wait.
             waiting = lock.statistics()
             if not waiting.locked and not waiting.tasks_waiting and self._asking.get(key) is lock:
                 del self._asking[key]
 
     def forget(self, key: Hashable) -> None:
-        """Ask again at the next call. Callers that wait for an answer now still get that one."""
+        """Drop the cached answer. Callers that wait now still get the answer of the request in progress."""
         self._answers.pop(key, None)
 
     def _keep(self, key: Hashable, answer: T) -> None:
@@ -60,4 +62,4 @@ class ExpiringCache(Generic[T]):
                 self._answers.popitem(last=False)
 
     def __repr__(self) -> str:
-        return f"<ExpiringCache: {len(self._answers)} of {self._entries_max} answers, {len(self._asking)} being asked>"
+        return f"<ExpiringCache: {len(self._answers)} of {self._entries_max} answers, {len(self._asking)} requested>"

@@ -1,10 +1,9 @@
-"""FailureLog, rate-limited warnings: a failure that goes on is logged once for each object, and once an hour.
+"""FailureLog, rate-limited warnings: an ongoing failure is logged once for each object, and then once an hour.
 
-A caller asks first, by the name of what it tries to do and not by the error's message: these carry numbers and times
-that differ at each try. Success is noted here too, so that the next failure is logged at once. A failure that no longer
-occurs is forgotten when its hour has passed, and not before: of more failures than are remembered one line reports that
-there are others. A caller that goes through all of them in turn would otherwise find each just forgotten, and complain
-of every one at every look.
+Failures are identified by the name of the operation and not by the error's message, because messages contain numbers
+and times that differ at each try. Successes are recorded too, so that the next failure is logged at once. Entries are
+dropped only when their hour has passed. If there are more failures than entries, one line reports that there are
+others: dropping the oldest entry instead would log every failure at each pass over all of them.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ KEPT_MAX: Final = 1000
 
 
 class FailureLog:
-    """Owns what was complained of within the hour, oldest first, at most ``kept_max``: of others nothing is said until
-    there is room, but for one line an hour, which this logs."""
+    """Owns the failures logged within the last hour, oldest first, at most ``kept_max``. Further ones are not logged
+    until there is room, except for one summary line an hour, which this class logs."""
 
     def __init__(self, silence_seconds: float = HOUR, kept_max: int = KEPT_MAX) -> None:
-        """``silence_seconds``: so long a complaint is not made again."""
+        """``silence_seconds``: the time for which a failure is not logged again."""
         self._silence_seconds = silence_seconds
         self._kept_max = kept_max
         self._silent_until: dict[str, float] = {}
         self._others = LogRateLimit(silence_seconds)
 
     def may_log(self, what: str) -> bool:
-        """True if this may be logged now; then its silence begins."""
+        """True if this failure may be logged now; that begins its silence."""
         now = trio.current_time()
         while self._silent_until and next(iter(self._silent_until.values())) <= now:
             self._forget_oldest()
@@ -42,14 +41,14 @@ class FailureLog:
             return False
         if len(self._silent_until) >= self._kept_max:
             if self._others.may_log():
-                line = "More than %d things fail of which each is said once an hour; %s and others are not said for now"
+                line = "More than %d operations fail, each logged once an hour; %s and others are not logged for now"
                 log.warning(line, self._kept_max, what)
             return False
         self._silent_until[what] = now + self._silence_seconds
         return True
 
     def works_again(self, what: str) -> None:
-        """It works."""
+        """Record a success."""
         self._silent_until.pop(what, None)
 
     def _forget_oldest(self) -> None:
@@ -59,4 +58,4 @@ class FailureLog:
         return len(self._silent_until)
 
     def __repr__(self) -> str:
-        return f"<FailureLog: {len(self)} within the last {self._silence_seconds:g} s>"
+        return f"<FailureLog: {len(self)} failures within the last {self._silence_seconds:g} s>"

@@ -1,10 +1,9 @@
-"""Queues by owner, so that no owner gets more for having brought more; and places that are given out so.
+"""Fair queues: each owner has its own queue, and the queues are served in turn; also places that are assigned so.
 
-    add ─► by owner, in the order it came ─┬─ next_in_turn: of each owner one, in turn
-                                           └─ of_the_largest: the oldest of the owner with most, where something has to
-                                           go
+    add ─► the owner's queue, in order ─┬─ next_in_turn: one item of each owner, in turn
+                                        └─ of_the_largest: the oldest item of the longest queue, to be dropped
 
-In a single line, an owner that brings a thousand makes all others wait for a thousand.
+In a single queue, an owner that adds a thousand items makes all others wait for a thousand.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """Owns the waiting items, by owner. A call takes as many steps as there are owners at most."""
+    """Owns the waiting items, by owner. The cost of a call is at most linear in the number of owners."""
 
     def __init__(self) -> None:
         self._by_owner: dict[Hashable, dict[T, None]] = {}
@@ -32,13 +31,13 @@ class FairQueue(Generic[T]):
         return self._size
 
     def add(self, owner: Hashable, item: T) -> None:
-        """Behind what this owner has; nothing where it is there."""
+        """Append an item to its owner's queue; does nothing if it is queued already."""
         items = self._by_owner.setdefault(owner, {})
         self._size += item not in items
         items[item] = None
 
     def discard(self, owner: Hashable, item: T) -> bool:
-        """Take it out. Whether it was there."""
+        """Remove an item. Return True if it was queued."""
         items = self._by_owner.get(owner, {})
         if item not in items:
             return False
@@ -49,8 +48,8 @@ class FairQueue(Generic[T]):
         return True
 
     def next_in_turn(self) -> T | None:
-        """Take out the oldest item of the owner whose turn it is, which is the last in turn then; None if there is
-        none."""
+        """Remove and return the oldest item of the owner whose turn it is; None if the queue is empty. The owner moves
+        to the end."""
         owner = next(iter(self._by_owner), None)
         if owner is None:
             return None
@@ -61,8 +60,8 @@ class FairQueue(Generic[T]):
         return item
 
     def of_the_largest(self) -> T | None:
-        """Take out the oldest of the owner who has most, and of several such of who came first; None where there is
-        none."""
+        """Remove and return the oldest item of the owner with the most items; None if the queue is empty. Among equals
+        the owner that came first loses one."""
         owner = max(self._by_owner, key=lambda one: len(self._by_owner[one]), default=None)
         if owner is None:
             return None
@@ -75,11 +74,11 @@ class FairQueue(Generic[T]):
 
 
 class Crowded(Exception):
-    """There are more who wait for a place than may wait, or too many before this one for the time there is."""
+    """No place is available in time: too many callers wait, or the deadline of this one has expired."""
 
 
 class _Waiter:
-    """Owns what became of one who waits."""
+    """Owns the result of one waiting call."""
 
     def __init__(self) -> None:
         self.is_over = trio.Event()
@@ -87,8 +86,8 @@ class _Waiter:
 
 
 class FairPlaces:
-    """Owns who has one of ``places``, and who waits for one: ``waiting_max`` at most. They are given to the owners in
-    turn; where too many wait, the oldest of the owner who has most waiting is sent away."""
+    """Owns the callers that have one of ``places``, and those that wait, at most ``waiting_max``. Places are assigned
+    to owners in turn. If too many wait, the oldest waiter of the owner with the most waiters is rejected."""
 
     def __init__(self, places: int, waiting_max: int) -> None:
         self._free = places
@@ -97,8 +96,7 @@ class FairPlaces:
 
     @asynccontextmanager
     async def place(self, owner: Hashable, until: float = math.inf) -> AsyncIterator[None]:
-        """Wait for a place, no longer than ``until`` (Trio's clock), and have it for the length of the block. Raises
-        Crowded."""
+        """Wait for a place until ``until`` (Trio's clock), and hold it for the block. Raises Crowded."""
         await self._take(owner, until)
         try:
             yield
@@ -107,8 +105,9 @@ class FairPlaces:
 
     async def _take(self, owner: Hashable, until: float) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
-        if self._free:  # no other waits then
+        if self._free:  # then no other caller waits
             self._free -= 1
+            # Shielded: a cancellation here would lose the place, because the caller never enters its ``finally``.
             await trio.lowlevel.cancel_shielded_checkpoint()
             return
         waiter = _Waiter()
@@ -120,13 +119,14 @@ class FairPlaces:
                 await waiter.is_over.wait()
             except trio.Cancelled:
                 self._waiting.discard(owner, waiter)
+                # The place may have been assigned in the same step in which this task was cancelled.
                 if waiter.has_place:
                     self._give_on()
                 raise
         if patience.cancelled_caught:
-            raise Crowded("others were before it for as long as it could wait")
+            raise Crowded("no place became free before the deadline")
         if not waiter.has_place:
-            raise Crowded(f"more than {self._waiting_max} wait already")
+            raise Crowded(f"more than {self._waiting_max} callers wait already")
 
     def _give_on(self) -> None:
         waiter = self._waiting.next_in_turn()

@@ -1,7 +1,7 @@
-"""Barriers for the tasks that serve many: an error about one object is logged with its name, and the others go on.
+"""Barriers for tasks that serve many objects: an error about one object is logged with its name, and the task goes on.
 
-Such a task meets an object again and again, at each change and each comparison, and a bug that it provokes each time.
-So that is said once, and then once an hour as long as it lasts.
+Such a task processes an object again and again, at each change and each comparison, and meets the same bug each time.
+So an error is logged once, and then once an hour while it lasts.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 SILENCE_SECONDS: Final = 3600.0
 REMEMBERED_MAX: Final = 1000
-"""Faults of further objects are not logged until there is room (``kit.failure_log``)."""
+"""The number of objects whose faults are remembered; further ones are not logged (``kit.failure_log``)."""
 
 
 class FaultBarriers:
-    """Owns which bugs were logged of one task, and how many were met (``count``)."""
+    """Owns the faults of one task that were logged, and the number of all faults (``count``)."""
 
     def __init__(self, log: logging.Logger, said: str) -> None:
-        """``said``: the line for the log, with ``%s`` for the object: which action failed, and its consequence."""
+        """``said``: the log line, with ``%s`` for the object; it names the failed action and the consequence."""
         self._log = log
         self._said = said
         self._failure_log = FailureLog(SILENCE_SECONDS, REMEMBERED_MAX)
         self.count = 0
 
     def of(self, who: str, notify: Callable[[str], object] | None = None) -> Barrier:
-        """A barrier round what is done about one object. ``notify`` is called as well, with one line, when it is
+        """Return a barrier for the work on one object. ``notify`` is called with one line whenever a fault is
         logged."""
         return Barrier(partial(self._met, who, notify))
 
@@ -44,4 +44,4 @@ class FaultBarriers:
                 notify(f"a bug in the node's agent: {type(fault).__name__}: {message_of(fault)}")
 
     def __repr__(self) -> str:
-        return f"<FaultBarriers: {self.count} bugs met>"
+        return f"<FaultBarriers: {self.count} faults>"

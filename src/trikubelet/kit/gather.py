@@ -1,8 +1,8 @@
 """Gather: a set of names that waits to be collected.
 
-Wake-ups in this agent carry WHO, never WHAT: the one who is woken reads the truth again. Such an edge is a set union.
-Adding never blocks and never drops; a name added twice before it is collected is collected once, so the set is never
-larger than the number of things that exist.
+A wake-up in this agent carries the names of the changed objects, never their state: the woken task reads the state
+itself. So wake-ups can be merged. Adding never blocks and never drops; a name that is added twice before it is
+collected is collected once, so the set is never larger than the number of objects.
 """
 
 from __future__ import annotations

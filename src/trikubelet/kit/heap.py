@@ -1,14 +1,14 @@
-"""Keeps long-lived objects from Python's garbage collector by ``gc.freeze``.
+"""Hides long-lived objects from Python's garbage collector with ``gc.freeze``.
 
-The collector looks through everything there is whenever a quarter as much is new, in one step that nothing interrupts:
-with the records of 10,000 pods 86 ms, five times while the agent gets to know them and again and again while they
-change. None of that is garbage: records hold no cycles and go with their last reference.
+The collector traverses all objects whenever their number has grown by a quarter, and blocks the event loop meanwhile:
+86 ms with the records of 10,000 pods, five times while the agent loads them and repeatedly while they change. None of
+that is garbage: records contain no cycles and are freed with their last reference.
 
-So what has outlived one look is set aside, and the next look is only at what came since. A cycle that is set aside
-while it is in use is not found when it no longer is; therefore everything is looked through once in a long while.
+So objects that survive one collection are frozen, and the next one only traverses newer objects. A cycle that is frozen
+while in use is not found later; therefore all objects are traversed once an hour.
 
-The C library keeps what is freed: after 500 TLS connections have been closed, it holds megabytes that nothing uses.
-So a process that has grown gives free pages back to the kernel, and tries more rarely while that frees nothing.
+The C library keeps freed memory: after 500 TLS connections were closed, it holds megabytes that nothing uses. So a
+process that has grown returns free pages to the kernel, with a growing pause while that frees nothing.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from trikubelet.kit.every import Every
 
 PERIOD_SECONDS: Final = 1.0
 NEW_MIN: Final = 1
-"""Times the collector has looked at what is neither new nor old since the last look: some 8,000 objects, or 3 ms."""
+"""Collections of the middle generation since the last pass here: about 8,000 objects, or 3 ms."""
 WHOLE_PERIOD_SECONDS: Final = 3600.0
-"""The garbage of an hour is small, and a step as long as that can be borne once in it."""
+"""The garbage of an hour is small, and one long pause an hour is acceptable."""
 
 
 TRIM_SECONDS: Final = 60.0
 TRIM_SECONDS_MAX: Final = 960.0
 GROWN_BYTES: Final = 8 << 20
-"""Beyond the least resident size there was, from which on free pages are looked for."""
+"""Growth over the smallest resident size so far that triggers a trim."""
 FREED_BYTES_MIN: Final = 1 << 20
-"""A trim that frees less was in vain. It takes some milliseconds."""
+"""A trim that frees less counts as useless. It takes a few milliseconds."""
 
 
 async def look_after_heap() -> None:
-    """Look through what is new, when that is much, and give free pages back, until cancelled."""
+    """Collect and freeze new objects when there are many, and return free pages to the kernel, until cancelled."""
     whole_at = trio.current_time() + WHOLE_PERIOD_SECONDS
     trimming = Trimming()
     async for now in Every(PERIOD_SECONDS):
@@ -52,7 +52,7 @@ async def look_after_heap() -> None:
 
 
 class Trimming:
-    """Owns the least resident size of the process, and the time of the next look at it."""
+    """Owns the smallest resident size of the process so far, and the time of the next check."""
 
     def __init__(self) -> None:
         self._least_bytes: float = math.inf
@@ -60,7 +60,7 @@ class Trimming:
         self._due = trio.current_time() + TRIM_SECONDS
 
     def step(self, now: float) -> None:
-        """Give free pages back if a look is due and the process has grown."""
+        """Return free pages to the kernel if a check is due and the process has grown."""
         if now < self._due:
             return
         before = resident_bytes()
@@ -75,7 +75,7 @@ class Trimming:
 
 
 def resident_bytes() -> int:
-    """The memory of the process that is in RAM; 0 if the kernel does not tell."""
+    """Return the resident memory of the process; 0 if the kernel does not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read(256).split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -84,7 +84,7 @@ def resident_bytes() -> int:
 
 
 def give_back() -> None:
-    """Give pages that the C library has free back to the kernel. Not every C library can."""
+    """Return the C library's free pages to the kernel. Does nothing if the C library cannot."""
     import ctypes  # noqa: PLC0415 - a megabyte, which most agents never need
 
     with suppress(OSError, AttributeError):
@@ -92,7 +92,7 @@ def give_back() -> None:
 
 
 def look_through(*, everything: bool) -> None:
-    """Free unreachable cycles, of what came since the last look or of all there is, and set the rest aside."""
+    """Free unreachable cycles, among objects since the last pass or among all, and freeze the rest."""
     if everything:
         gc.unfreeze()
     gc.collect()

@@ -1,10 +1,10 @@
-"""Instants: moments of which no two are equal.
+"""Instants: timestamps that are never equal.
 
-"Observed after I acted" is decided by comparing two times. Trio's clock may read the same twice: a coarse clock does,
-and a virtual one stands still between sleeps. An observation begun at the very time a sync ended could then count as
-older, or one begun just before it as newer, and a container be started twice. So a part that stamps something to be
-compared asks here: each instant is later than every one before it in the same run of Trio, by one step of a float
-if need be, and otherwise is the time.
+Comparing two timestamps decides if an observation was made after an action. Trio's clock may return the same time
+twice: a coarse clock does, and a virtual clock stands still between sleeps. An observation that began just when a sync
+ended could then count as older, or one that began just before as newer, and a container would be started twice. So
+timestamps that are compared come from here: each is later than all earlier ones in the same run of Trio, by one step of
+a float if necessary, and otherwise is the time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _last: trio.lowlevel.RunVar[float] = trio.lowlevel.RunVar("instant", -math.inf)
 
 
 def instant() -> float:
-    """Trio's time in seconds, made later than every earlier instant of this run."""
+    """Return Trio's time in seconds, made later than every earlier instant of this run."""
     now = max(trio.current_time(), math.nextafter(_last.get(), math.inf))
     _last.set(now)
     return now

@@ -1,11 +1,11 @@
-"""Keyed tasks: one at a time of each name, so many concurrently, and one that hangs delays no other.
+"""Keyed tasks: one at a time per name, a limited number concurrently, and a task that hangs delays no other.
 
     begin ─► waiting ─► running ─► done: its slot goes to the next
-                            └────► hangs: its slot goes to the next at once, it runs on beside it
+                            └────► hangs: its slot goes to the next at once; it continues without a slot
 
-Each task has the name of what it is for, and there are never two of one name running: what is begun for a name
-meanwhile waits until that is over. So there are no more at a time than there are names, however many hang. A task of
-many steps says after each that it made progress, and does not count as hanging.
+Each task has the name of its object, and two tasks of one name never run concurrently: a new task for a name waits
+until the running one ends. So there are at most as many tasks as names, however many hang. A task with many steps
+reports its progress after each, and then does not count as hanging.
 """
 
 from __future__ import annotations
@@ -22,33 +22,34 @@ if TYPE_CHECKING:
 
 
 class KeyedTasks:
-    """Owns which tasks run and which wait, by the name of what they are for."""
+    """Owns the running and the waiting tasks, by the name of their object."""
 
     def __init__(self, slots: int, hung_seconds: float) -> None:
-        """``slots``: tasks that run concurrently, without those that have been at one step for ``hung_seconds``."""
+        """``slots``: the number of concurrent tasks, not counting those whose current step takes longer than
+        ``hung_seconds``."""
         self._free = slots
         self._hung_seconds = hung_seconds
         self._waiting: OrderedDict[str, Callable[[], Awaitable[object]]] = OrderedDict()
-        self._running: dict[str, trio.CancelScope] = {}  # each ends when the slot is given back
+        self._running: dict[str, trio.CancelScope] = {}  # each scope ends when its slot is released
         self._tasks = BackgroundTasks()
         self._over = trio.lowlevel.ParkingLot()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Do what is begun, until cancelled. Started: tasks may be begun."""
+        """Run the tasks until cancelled. Started once tasks may be begun."""
         await self._tasks.run(task_status=task_status)
 
     def begin(self, name: str, task: Callable[[], Awaitable[object]]) -> None:
-        """Run the task when there is a slot; the newest of a name wins, and one that still waits is never run. Never
-        blocks. An exception of a task ends ``run``."""
+        """Run the task when a slot is free. A newer task of the same name replaces one that still waits. Never blocks.
+        An exception of a task ends ``run``."""
         self._waiting[name] = task
         self._fill_slots()
 
     def made_progress(self, name: str) -> None:
-        """The task of that name, which runs, has done a step."""
+        """Record that the running task of that name has finished a step."""
         self._running[name].deadline = trio.current_time() + self._hung_seconds
 
     async def all_done(self) -> None:
-        """Wait until none runs and none waits. Always a checkpoint."""
+        """Wait until no task runs or waits. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
         while self._running or self._waiting:
             await self._over.park()
@@ -75,14 +76,16 @@ class KeyedTasks:
             nursery.start_soon(self._hold_slot, held)
             await task()
             held.cancel()
+        # Only here: the name stays taken while a task without a slot still runs.
         del self._running[name]
         self._over.unpark_all()
         self._fill_slots()
 
     async def _hold_slot(self, held: trio.CancelScope) -> None:
-        """Until the task is over, or hangs."""
+        """Hold the slot until the task ends, or hangs."""
         with held:
             await trio.sleep_forever()
+        # The one place that releases a slot: the scope ends once, by its deadline or when the task has ended.
         self._free += 1
         self._fill_slots()
 

@@ -1,15 +1,14 @@
-"""Log lines as Kubernetes' components write them, from Python's own ``logging``.
+"""Log lines in the format of Kubernetes' components, from Python's ``logging``.
 
     I1121 07:01:02.123456    1234 pleg.py:152] Relist failed: …              text, klog's header
-    {"ts":1763708462123.456,"caller":"pleg/pleg.py:152","msg":"…","v":0}     json, as component-base has it
+    {"ts":1763708462123.456,"caller":"pleg/pleg.py:152","msg":"…","v":0}     json, like component-base
 
-``-v`` N lets records of verbosity N and below through. Verbosities stand between Python's levels: INFO is 0 and DEBUG
-is 4, so ``log.info`` is for what an operator should see and ``log.debug`` for what it is made of; ``level(n)`` gives
-the others. ``--vmodule`` sets N for source files by pattern. Messages of the libraries below a warning appear from
-verbosity 8 on.
+``-v`` N shows records of verbosity N and below. Verbosities map to levels of Python: INFO is 0 and DEBUG is 4, so
+``log.info`` is for messages that an operator should see and ``log.debug`` for details; ``level(n)`` returns the others.
+``--vmodule`` sets N for source files by pattern. Messages of libraries below a warning appear from verbosity 8 on.
 
-A line is a line: control characters in a message are escaped, so that no container's output can forge one. Only the
-traceback of an exception follows on lines of its own.
+A record is one line: control characters in a message are escaped, so that a container's output cannot forge a line.
+Only the traceback of an exception follows on its own lines.
 """
 
 from __future__ import annotations
@@ -36,25 +35,25 @@ _LIBRARIES_FROM: Final = 8
 _OWN: Final = "trikubelet"
 DRAIN_SECONDS_MAX: Final = 1.0
 _CHARS_MAX: Final = 16 * 1024
-"""The length of one message; a longer one has no readers, and a log collector cuts it anyway."""
+"""The length of one message; log collectors cut longer ones."""
 _ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: "\t", 10: "\\n", 13: "\\r"}
 _ESCAPES_OF_TRACEBACKS: Final = {code: text for code, text in _ESCAPES.items() if code != 10}
 
 
 def level(verbosity: int) -> int:
-    """The Python level of a verbosity; those above 10 are as 10."""
+    """Return the Python level of a verbosity; those above 10 count as 10."""
     return _LEVELS[max(0, min(verbosity, len(_LEVELS) - 1))]
 
 
 def verbosity_of(levelno: int) -> int:
-    """The verbosity of a Python level; 0 for INFO and everything more serious."""
+    """Return the verbosity of a Python level; 0 for INFO and everything more severe."""
     return next((n for n, threshold in enumerate(_LEVELS) if threshold <= levelno), len(_LEVELS) - 1)
 
 
 class Verbosity:
-    """Decides which records are let through. ``modules``: patterns of source files and their verbosity, of which the
-    first that fits counts. A pattern with a slash is for the path (``pods/*``), any other for the file's name without
-    its ending (``pleg*``)."""
+    """Decides which records are logged. ``modules``: patterns of source files and their verbosity; the first match
+    counts. A pattern with a slash matches the path (``pods/*``), any other the file's name without its extension
+    (``pleg*``)."""
 
     def __init__(self, verbosity: int = 0, modules: Sequence[tuple[str, int]] = ()) -> None:
         self.verbosity = verbosity
@@ -62,7 +61,7 @@ class Verbosity:
 
     @property
     def lowest_level(self) -> int:
-        """The lowest Python level that can pass: what the root logger is set to."""
+        """Return the lowest Python level that can pass, for the root logger."""
         return level(max([self.verbosity, *(verbosity for _, verbosity in self._modules)]))
 
     def __call__(self, record: logging.LogRecord) -> bool:
@@ -86,7 +85,8 @@ class Verbosity:
 
 
 class TextFormat(logging.Formatter):
-    """klog's text. Owns the last second's date, in local time as klog's: many lines come within one."""
+    """klog's text format. Caches the formatted date of the last second, in local time like klog's, because many lines
+    share it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class TextFormat(logging.Formatter):
         self._date = ""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, and the traceback if there is one."""
+        """Return the line, and the traceback if there is one."""
         letter = _letter(record.levelno)
         second, micros = divmod(int(record.created * 1_000_000), 1_000_000)
         if second != self._second:
@@ -110,12 +110,11 @@ class TextFormat(logging.Formatter):
 
 
 class JsonFormat(logging.Formatter):
-    """component-base's JSON: ``ts`` in milliseconds since the epoch; ``v`` for what is no error; ``err`` and ``stack``
-    where there is an exception. Warnings, which upstream cannot distinguish from the rest, have
-    ``"severity":"warning"``."""
+    """component-base's JSON format: ``ts`` in milliseconds since the epoch; ``v`` for records below an error; ``err``
+    and ``stack`` for an exception. Warnings, which upstream does not mark, have ``"severity":"warning"``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one JSON object."""
+        """Return the record as one JSON object."""
         folder = os.path.basename(os.path.dirname(record.pathname))
         entry: dict[str, object] = {
             "ts": round(record.created * 1000, 3),
@@ -135,7 +134,7 @@ class JsonFormat(logging.Formatter):
 
 
 class LogHandler(logging.StreamHandler["TextIO | PatientStream"]):
-    """Owns whether lines still reach their stream; ``problem`` is what the health check of the log asks."""
+    """Owns the state of the log's stream; the log's health check reads ``problem``."""
 
     def __init__(
         self,
@@ -153,43 +152,43 @@ class LogHandler(logging.StreamHandler["TextIO | PatientStream"]):
         """Write the record's line. Raises nothing."""
         self._problem = None
         if isinstance(self.stream, PatientStream) and (lost := self.stream.take_lost()):
-            said = f"{lost} lines of the log are lost here: the reader was too slow"
+            said = f"{lost} log lines were lost here: the reader was too slow"
             super().emit(logging.LogRecord(_OWN, logging.WARNING, __file__, 0, said, None, None))
         super().emit(record)
 
     @property
     def problem(self) -> str | None:
-        """Why the last line could not be written, or None."""
+        """The reason why the last line could not be written, or None."""
         return self._problem or (self.stream.problem if isinstance(self.stream, PatientStream) else None)
 
     def close(self) -> None:
-        """Give what waits a moment to be written: the last lines say why a process ends."""
+        """Wait a moment for pending lines: the last ones report why a process ends."""
         if isinstance(self.stream, PatientStream):
             self.stream.drain(DRAIN_SECONDS_MAX)
         super().close()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # logging's name
-        """Remember it; there is nowhere left to complain."""
+        """Remember the error for the health check; it cannot be logged."""
         error = sys.exc_info()[1]
-        self._problem = f"a line could not be written: {error}"
+        self._problem = f"cannot write a log line: {error}"
 
 
 class AcceptFailures(logging.Filter):
-    """Owns which errors of accepting a connection were logged. Without a free descriptor Trio tries ten times a second
-    for each listener, and each time says so with a traceback: that would be all there is in the log."""
+    """Owns which errors of accepting a connection were logged. Without a free descriptor Trio retries ten times a
+    second for each listener and logs a traceback each time, which would fill the log."""
 
     def __init__(self) -> None:
         super().__init__()
         self._limits: defaultdict[str, LogRateLimit] = defaultdict(LogRateLimit)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return True if it is to be logged, in one line. Called by Trio's thread."""
+        """True if the record is to be logged, as one line. Called by Trio's thread."""
         record.exc_info = None
         return self._limits[record.getMessage()].may_log()
 
 
 def install(handler: LogHandler) -> None:
-    """Make the handler the process's only one."""
+    """Make this the process's only log handler."""
     root = logging.getLogger()
     root.handlers[:] = [handler]
     logging.getLogger("trio.serve_listeners").filters[:] = [AcceptFailures()]
@@ -197,18 +196,18 @@ def install(handler: LogHandler) -> None:
 
 
 def make_patient() -> None:
-    """Let no task wait for the reader of this process's standard error: neither the log nor its last words."""
-    with suppress(OSError, ValueError):  # closed, or a test's
-        sys.stderr = PatientStream(sys.stderr)  # as much of one as is needed
+    """Make writes to standard error non-blocking, for the log and for the process's last messages."""
+    with suppress(OSError, ValueError):  # stderr is closed, or replaced by a test
+        sys.stderr = PatientStream(sys.stderr)  # implements the part of TextIO that is used
 
 
 def turn_to(verbosity: int) -> None:
-    """Let the process's log have so much from now on, where no ``--vmodule`` says otherwise."""
+    """Set the verbosity of the process's log from now on; ``--vmodule`` takes precedence."""
     root = logging.getLogger()
     for handler in root.handlers:
         if isinstance(handler, LogHandler):
             handler.verbosity.verbosity = verbosity
-            handler.setLevel(logging.NOTSET)  # some commands keep it quieter than 0 is
+            handler.setLevel(logging.NOTSET)  # some commands set a level above verbosity 0
             root.setLevel(handler.verbosity.lowest_level)
 
 

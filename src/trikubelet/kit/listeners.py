@@ -1,9 +1,8 @@
-"""Listeners: called in the same step when something happened.
+"""Listeners: synchronous callbacks for an event.
 
-The owner of a fact notifies of it and does not know its listeners: those are settled where the node's parts are joined.
-A listener marks what it has heard and returns; what is to be done about it, a task of its own does. So none of them
-waits, and none can hold up or break off what the owner was about: a bug in one is logged by its name, and the others
-are called all the same.
+The owner of a fact notifies its listeners without knowing them; they are registered where the node's parts are
+assembled. A listener records the event and returns; its own task does the work. So listeners never wait, and cannot
+delay or interrupt the owner: an exception in one is logged with its name, and the others are called nevertheless.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ Arguments = TypeVarTuple("Arguments")
 
 
 class Listeners(Generic[*Arguments]):
-    """Owns who is notified of one kind of event, in the order in which they were added."""
+    """Owns the listeners of one kind of event, in the order in which they were added."""
 
     def __init__(self, topic: str) -> None:
-        """``topic``: of what, for the log."""
+        """``topic``: the event, for the log."""
         self._listeners: list[tuple[str, Callable[[*Arguments], object]]] = []
         self._barriers = FaultBarriers(log, f"%s: a bug when notified of {topic}; the other listeners were notified")
 
     def add(self, listener: Callable[[*Arguments], object]) -> None:
-        """It is called from now on. It must not block, nor add others."""
+        """Register a listener. It must not block, nor add others."""
         self._listeners.append((getattr(listener, "__qualname__", repr(listener)), listener))
 
     def notify(self, *arguments: *Arguments) -> None:
-        """Notify them. Never blocks; raises nothing but a broken invariant."""
+        """Call the listeners. Never blocks; raises nothing except InvariantBroken."""
         for name, listener in self._listeners:
             with self._barriers.of(name):
                 listener(*arguments)

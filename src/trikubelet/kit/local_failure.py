@@ -1,5 +1,5 @@
-"""Whose fault a failure is, for those who say in the log that something is away: see ``kit.outage``."""
+"""A failure of the local machine; ``kit.outage`` does not count it as an outage of the server."""
 
 
 class LocalFailure(Exception):
-    """A failure of this process or its machine: what was to be asked has no part in it."""
+    """A failure of this process or its machine: the server was not involved."""

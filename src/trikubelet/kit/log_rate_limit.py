@@ -1,7 +1,7 @@
-"""A rate limit that keeps what goes on for hours from filling the log: said at once, and then so often and no more.
+"""A rate limit for log messages, so that a problem that lasts for hours does not fill the log.
 
-A caller asks first, and logs if it may; nothing is kept for later, since an ongoing problem comes again. Each message
-that is not to hide another has one of its own.
+A caller logs only if ``may_log`` is true; dropped messages are not kept, since an ongoing problem occurs again. Each
+message has its own limit, so that none hides another.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ MINUTE: Final = 60.0
 
 
 class LogRateLimit:
-    """Owns until when one thing is not said again."""
+    """Owns the time until which one message is not logged again."""
 
     def __init__(self, silence_seconds: float = MINUTE) -> None:
-        """``silence_seconds``: so long it is not said after it was."""
+        """``silence_seconds``: the minimum time between two logged messages."""
         self._silence_seconds = silence_seconds
         self._silent_until = -math.inf
 
     def may_log(self) -> bool:
-        """True if it may be logged now; then another silence begins."""
+        """True if the message may be logged now; that begins the next silence."""
         now = trio.current_time()
         if now < self._silent_until:
             return False

@@ -1,7 +1,7 @@
-"""How many files this process may have open: what the kernel allows it, and how to be allowed more.
+"""The limit of open files of this process, and raising it.
 
-A shell allows 1024 where hundreds of thousands cost nothing, and every connection, watch and mounted log is one. Which
-process needs how many, its composition root knows; it asks here once, before it opens any.
+A shell's default is 1024, although hundreds of thousands cost nothing; and every connection, watch and log is an open
+file. The composition root of each process knows how many it needs, and raises the limit once, before it opens any.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from contextlib import suppress
 
 
 def open_files_max() -> int:
-    """As many this process may have open now."""
+    """Return the current limit."""
     return _count(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def allow_open_files(wanted: int) -> int:
-    """Have the kernel allow this process so many open files, or, where it does not, as many as it ever will; how many
-    it may have open now. The limit never falls below the one before."""
+    """Raise the limit to ``wanted``, or as far as the kernel permits. Return the limit, which is never lowered."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    for soft in (wanted, min(wanted, _count(hard))):  # more than ``hard`` is root's to ask for
+    for soft in (wanted, min(wanted, _count(hard))):  # only root may exceed ``hard``
         if soft > open_files_max():
             with suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard if soft <= _count(hard) else soft))

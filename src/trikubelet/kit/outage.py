@@ -1,12 +1,12 @@
-"""Says in the log that something is away, and that it is back, without filling the log meanwhile.
+"""Logs the beginning and the end of a server's outage, without filling the log meanwhile.
 
-Several parts may notice the same outage; they share one of these and report every failure and every success to it. The
-first failure is logged at once, then one a minute, and the first success after it with the duration. An outage that
-comes back within the minute is logged when the minute has passed: one part may succeed where another fails. A part that
-is waiting before it tries again can be woken when another has succeeded.
+Several components may notice the same outage; they share one Outage and report every failure and success to it. The
+first failure is logged at once, then one a minute, and the first success with the duration. A second outage within the
+minute is logged when the minute has passed, because one component may succeed while another fails. A component that
+waits before its next try can be woken when another has succeeded.
 
-A server that was restored from a backup is there, and looks well: it may have nothing new for long for a client that
-knows more. A part that sees that it was set back reports this, too, and the listeners are notified.
+A server that was restored from a backup looks healthy, but may have no news for a long time for a client that has newer
+data. A component that notices this reports it, too, and the listeners are notified.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Outage:
-    """Owns since when one thing is away, and whether that was said."""
+    """Owns the beginning of a server's outage, and what was logged of it."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -41,8 +41,8 @@ class Outage:
 
     @contextmanager
     def listening(self, listener: Callable[[], None], set_back: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """For the length of the block, call a listener, which must not block, whenever something worked after something
-        failed, and another whenever a part saw that it was set back to an older state."""
+        """Within the block, call ``listener`` at each success after a failure, and ``set_back`` whenever a component
+        noticed that the server was set back to an older state. Both must not block."""
         mine = object()
         self._listeners[mine], self._set_back_listeners[mine] = listener, set_back
         try:
@@ -51,8 +51,8 @@ class Outage:
             del self._listeners[mine], self._set_back_listeners[mine]
 
     def failed(self, doing: str, error: BaseException) -> None:
-        """It did not answer when it was asked for something, or with an error of its own (AnsweredFailure), which is
-        said so; or, with LocalFailure, could not be asked, which is said as that and is no outage."""
+        """Record that a request failed: the server did not answer, or answered with an error (AnsweredFailure). A
+        LocalFailure is logged as such and is no outage."""
         if isinstance(error, LocalFailure):
             if self._local_warning.may_log():
                 log.warning("Cannot reach %s because of a local failure: %s: %s", self._what, doing, error)
@@ -64,7 +64,7 @@ class Outage:
         if not self._outage_warning.may_log():
             return
         self._said = True
-        why = "no answer in time" if isinstance(error, trio.TooSlowError) else error  # which says nothing of itself
+        why = "no answer in time" if isinstance(error, trio.TooSlowError) else error  # TooSlowError has no message
         how = "answers with errors" if isinstance(error, AnsweredFailure) else "is unreachable"
         if self._failures == 1:
             log.warning("%s %s: %s: %s", self._what, how, doing, why)
@@ -81,7 +81,7 @@ class Outage:
             )
 
     def worked(self) -> None:
-        """It answered."""
+        """Record that the server answered."""
         if self._since is not None and self._said:
             away = trio.current_time() - self._since
             log.info("%s is back after %.0f s and %d failures", self._what, away, self._failures)
@@ -91,13 +91,13 @@ class Outage:
                 listener()
 
     def set_back(self, evidence: str) -> None:
-        """It was set back to an older state, as from a backup; how that showed."""
+        """Record that the server was set back to an older state, for example from a backup."""
         if self._set_back_warning.may_log():
-            log.warning("%s was set back to an older state: %s; everything is read again", self._what, evidence)
+            log.warning("%s was set back to an older state: %s; reading all objects again", self._what, evidence)
         for listener in list(self._set_back_listeners.values()):
             listener()
 
     @property
     def since(self) -> float | None:
-        """When it went away (Trio's clock, seconds), or None."""
+        """Return the beginning of the outage (Trio's clock, seconds), or None."""
         return self._since

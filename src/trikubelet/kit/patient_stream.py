@@ -1,11 +1,11 @@
 """A stream for the log that never waits for its reader.
 
-    write ─► a file, or a pipe that has room ─► written
-             └ a terminal, or it has none ─► kept, at most WAITING_BYTES_MAX ─► a thread waits and writes them in order
-                              └ too many ─► lost, and counted
+    write ─► a file, or a pipe with room ─► written
+             └ a terminal, or no room ─► queued, at most WAITING_BYTES_MAX ─► a thread waits and writes them in order
+                              └ the queue is full ─► lost, and counted
 
-Who reads a log may stop: a collector that hangs, a terminal that was told to by Ctrl-S. A blocking write would then
-stop the event loop with everything it does, and no signal would end the process.
+The reader of a log may stop: a collector that hangs, a terminal after Ctrl-S. A blocking write would then stop the
+event loop and all its tasks, and no signal would end the process.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Final, TextIO
 
 WAITING_BYTES_MAX: Final = 1 << 20
 ROOM_BYTES: Final = 4096
-"""A pipe or a socket that is ready takes as much at once (pipe(7)). A terminal that is ready takes one character, or
-more, and for the rest it is waited: so only the thread writes to one."""
+"""A pipe or a socket that is ready accepts this much without blocking (pipe(7)). A terminal that is ready may accept
+only one character and then block, so only the thread writes to a terminal."""
 
 
 class PatientStream:
-    """Owns what is not written yet. As much of a text stream as logging and ``print`` need."""
+    """Owns the pending output. Implements the part of a text stream that logging and ``print`` need."""
 
     def __init__(self, stream: TextIO, waiting_bytes_max: int = WAITING_BYTES_MAX) -> None:
-        """Raises OSError for a stream that is no file of the kernel's."""
+        """Raises OSError if the stream has no file descriptor."""
         self._fd = stream.fileno()
         self._is_file = stat.S_ISREG(os.fstat(self._fd).st_mode)
         self._is_terminal = stream.isatty()
@@ -42,7 +42,7 @@ class PatientStream:
         self._lost = 0
 
     def write(self, text: str) -> int:
-        """Write now, or as soon as there is room. Raises the OSError that an earlier text met, and its own."""
+        """Write now, or as soon as there is room. Raises OSError, also the one of an earlier, queued text."""
         data = text.encode(errors="backslashreplace")
         with self._changed:
             error, self._error = self._error, None
@@ -55,11 +55,11 @@ class PatientStream:
         return len(text)
 
     def _write_what_fits(self, data: bytes) -> bytes:
-        """The rest, for which there is no room."""
+        """Write without blocking. Return the rest, for which there is no room."""
         while data and (self._is_file or self._ready.poll(0)):
             try:
                 data = data[os.write(self._fd, data if self._is_file else data[:ROOM_BYTES]) :]
-            except BlockingIOError:  # another process that shares it made it non-blocking
+            except BlockingIOError:  # another process that shares the file made it non-blocking
                 break
         return data
 
@@ -70,15 +70,15 @@ class PatientStream:
         self._waiting.append(data)
         self._waiting_bytes += len(data)
         if not self._is_writing:
-            # A daemon: one that waits for ever keeps no process from ending.
+            # A daemon thread: one that waits for ever does not keep the process from ending.
             try:
                 threading.Thread(target=self._write_waiting, name="log", daemon=True).start()
-            except RuntimeError:  # there is none to be had; the next who writes tries again
+            except RuntimeError:  # no thread is available; the next write tries again
                 return
             self._is_writing = True
 
     def _write_waiting(self) -> None:
-        """Until nothing waits. In a thread."""
+        """Write until the queue is empty. Runs in a thread."""
         while True:
             with self._changed:
                 if not self._waiting:
@@ -103,7 +103,7 @@ class PatientStream:
         return None
 
     def take_lost(self) -> int:
-        """Return how many texts were lost, as soon as there is room again; each is reported once."""
+        """Return the number of lost texts once there is room again, and reset it."""
         with self._changed:
             if self._waiting:
                 return 0
@@ -112,29 +112,29 @@ class PatientStream:
 
     @property
     def problem(self) -> str | None:
-        """A line while the reader does not keep up."""
-        return "the log is not read: lines are lost" if self._lost else None
+        """A message while the reader does not keep up, else None."""
+        return "the log is not being read: lines are lost" if self._lost else None
 
     def drain(self, seconds_max: float) -> None:
-        """Wait until everything is written, but no longer than that."""
+        """Wait until everything is written, at most this long."""
         with self._changed:
             self._changed.wait_for(lambda: not self._is_writing, seconds_max)
 
     def flush(self) -> None:
-        """Nothing: what can be written is. See ``drain``."""
+        """Do nothing: texts are written as soon as possible. See ``drain``."""
 
     def fileno(self) -> int:
-        """Its descriptor."""
+        """Return the file descriptor."""
         return self._fd
 
     def isatty(self) -> bool:
-        """True if it is a terminal."""
+        """True if the stream is a terminal."""
         return self._is_terminal
 
     @property
     def encoding(self) -> str:
-        """Always the same."""
+        """The encoding; always the same."""
         return "utf-8"
 
     def __repr__(self) -> str:
-        return f"<PatientStream of {self._fd}: {self._waiting_bytes} bytes wait, {self._lost} texts are lost>"
+        return f"<PatientStream of {self._fd}: {self._waiting_bytes} bytes queued, {self._lost} texts lost>"

@@ -1,12 +1,12 @@
-"""Files below the root directory, of logs and of volumes, which may be foreign: put there by a container with access to
-the node's directories, say, or damaged.
+"""Untrusted files below the root directory, of logs and of volumes: a container with access to the node's directories
+may have replaced them, or they may be damaged.
 
-A pipe without a reader or writer blocks already in ``open``, the event loop or a thread that never returns; a device
-may be read without end, and a file with a hole in it be larger than any memory. So opening never blocks, anything but a
-plain file is an error, a reader gives a limit, and a file is written anew as a new file.
+A pipe without a reader or writer already blocks in ``open``, which would stop the event loop or hold a thread for ever.
+A device may be endless, and a sparse file larger than memory. So opening never blocks, anything but a regular file is
+an error, a reader passes a limit, and a file is always written as a new file.
 
-Some files of the kernel's say that they are plain and have nothing to give for now, ``/proc/kmsg`` is one. Python's
-readers give None for that, which no caller expects; here it is an error like any other.
+Some files of the kernel look like regular files and have no data for now, for example ``/proc/kmsg``. Python's readers
+return None then, which no caller expects; here that is an error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def open_plain(path: str, *, follows_links: bool = True) -> BinaryIO:
 
 
 def read_plain(path: str | Path, bytes_max: int) -> bytes:
-    """All of a file. Raises OSError as ``open_plain`` does, and EFBIG for what is larger."""
+    """Return the content of a file. Raises OSError like ``open_plain``, and EFBIG for a larger file."""
     with open_plain(str(path)) as file:
         content = file.read(bytes_max + 1)
     if len(content) > bytes_max:
@@ -42,20 +42,20 @@ def read_plain(path: str | Path, bytes_max: int) -> bytes:
 
 
 def open_plain_to_append(path: str, mode: int) -> int:
-    """The number of an open file to whose end is written; made if need be. Raises OSError as ``open_plain`` does, and
-    ENXIO for a pipe without a reader."""
+    """Return the descriptor of a file opened for appending, created if necessary. Raises OSError like ``open_plain``,
+    and ENXIO for a pipe without a reader."""
     return _opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode)
 
 
 def open_plain_to_lock(path: str, mode: int) -> int:
-    """The number of an open file that can be read, written and locked; made if need be. A link is not followed. Raises
-    OSError as ``open_plain`` does."""
+    """Return the descriptor of a file that can be read, written and locked, created if necessary. Links are not
+    followed. Raises OSError like ``open_plain``."""
     return _opened(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, mode)
 
 
 def put_plain(path: Path, content: bytes) -> None:
-    """Put a file in place whole; whatever lay there goes, but for a directory that is not empty. Not flushed: a power
-    cut may leave it empty. Raises OSError, which names what could not be written or is in the way."""
+    """Write a file atomically, replacing everything except a directory that is not empty. Not flushed: a power cut may
+    leave it empty. Raises OSError, which names the path that cannot be written or is in the way."""
     beside = path.with_name(f".{path.name}.new")
     with errors_name(path):
         clear(beside)
@@ -71,8 +71,8 @@ def put_plain(path: Path, content: bytes) -> None:
 
 @contextmanager
 def errors_name(path: Path) -> Iterator[None]:
-    """Name ``path`` in an OSError, for callers that make it by way of a file next to it, which only they know, or that
-    write to a full disk, whose error has no path. A directory that is in the way is named itself."""
+    """Set ``path`` as the file name of an OSError, for callers that write a temporary file next to it, or to a full
+    disk, whose error has no path. A directory that is in the way keeps its own name."""
     try:
         yield
     except OSError as error:
@@ -82,7 +82,7 @@ def errors_name(path: Path) -> Iterator[None]:
 
 
 def put_in_place(beside: Path, path: Path) -> None:
-    """Rename a file that was made beside another to that; whatever lay there goes, but for a directory that is not
+    """Rename a file that was created next to ``path`` to ``path``, replacing everything except a directory that is not
     empty. Raises OSError."""
     try:
         beside.replace(path)
@@ -92,7 +92,7 @@ def put_in_place(beside: Path, path: Path) -> None:
 
 
 def clear(path: Path) -> None:
-    """Remove whatever lies there, of directories only an empty one. Raises OSError, with ENOTEMPTY for another."""
+    """Remove a file of any kind, or an empty directory. Raises OSError; ENOTEMPTY for a directory with content."""
     try:
         path.unlink(missing_ok=True)
     except IsADirectoryError:
@@ -114,11 +114,11 @@ def _opened(path: str, flags: int, mode: int = 0) -> int:
 
 
 class _Prompt(io.FileIO):
-    """The reader below a ``BufferedReader``: it asks for no more bytes than it is to return."""
+    """The raw reader below a ``BufferedReader``, which raises an error instead of returning None."""
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """As any, but for what would have to be waited for. Raises BlockingIOError."""
-        count: int | None = super().readinto(buffer)  # the stubs leave out that it may be None
+        """Read into a buffer. Raises BlockingIOError if that would block."""
+        count: int | None = super().readinto(buffer)  # may be None, unlike in the stubs
         if count is None:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         return count

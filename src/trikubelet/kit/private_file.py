@@ -1,6 +1,6 @@
-"""Files with secrets in them: whole or not there, and readable by their owner alone.
+"""Files with secrets: written atomically, and readable only by their owner.
 
-A file that was put in place is there after a power cut, too: its directory is on the disk before the caller goes on.
+A written file survives a power cut: its directory is flushed before the caller continues.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def write_privately(path: Path, content: bytes) -> None:
-    """Put a file in place as ``write_durably`` does, for its owner alone."""
+    """Write a file like ``write_durably``, readable only by its owner."""
     write_durably(path, content, mode=0o600)
 
 
 def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Put a file in place whole and flushed. Raises OSError, also for a directory in its place that is not empty; then
-    there is what was there before."""
+    """Write a file atomically and flush it. Raises OSError, also for a directory in its place that is not empty; the
+    earlier file stays then."""
     beside = lay_beside(path, content, mode)
     with errors_name(path):
         try:
@@ -33,8 +33,9 @@ def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
 
 
 def lay_beside(path: Path, content: bytes, mode: int = 0o600) -> Path:
-    """The first half of it: all is on the disk, beside where it is to be. Raises OSError, and leaves nothing then."""
-    beside = path.with_name(f".{path.name}.new")  # hidden, so that no reader takes it for what it will be
+    """Write and flush a temporary file next to ``path``, to be renamed later. Raises OSError, and leaves nothing
+    then."""
+    beside = path.with_name(f".{path.name}.new")  # hidden, so that no reader takes it for the final file
     with errors_name(path):
         clear(beside)
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -50,7 +51,7 @@ def lay_beside(path: Path, content: bytes, mode: int = 0o600) -> Path:
 
 
 def sync_names(directory: Path) -> None:
-    """Have the directory on the disk as it is now: its names, not what is in its files. Raises OSError."""
+    """Flush the names in a directory, not the content of its files. Raises OSError."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,14 +1,14 @@
-"""Starts programs in threads that are not waited for: to start one can take for ever.
+"""Starts programs in threads that can be abandoned, because a start may never return.
 
-A child begins with a copy of every descriptor of this process, and closes all but its own before it is the program.
-Each close is a FLUSH to the file system, and one that never answers it (FUSE) holds the child there, beyond the reach
-of SIGKILL: while a file on such a file system is read, no program starts. Trio's own ``open_process`` waits for that
-whatever is cancelled, in one of the threads that everything else shares; and a system task that called it would hold up
-the end of ``trio.run``. A thread that is abandoned holds up neither, so the agent puts its work down in order and on
-time. (Its own exit closes files, too: the kernel lets no process go that has one open there.)
+A child process begins with a copy of every descriptor of this process, and closes all but its own before it executes
+the program. Each close is a FLUSH request to the file system. A file system that never answers it (FUSE) blocks the
+child there, even against SIGKILL: while a file on such a file system is read, no program starts. Trio's
+``open_process`` waits for that despite cancellation, in one of the threads that all other work shares; and a system
+task that called it would block the end of ``trio.run``. An abandoned thread blocks neither, so the agent shuts down in
+order and on time. (Its own exit closes files, too: the kernel keeps a process that has a file open there.)
 
-    start_program ─► up in time ─► StartedProcess
-                  └► given up   ─► counted as late, until it is up: then killed and reaped by its thread
+    start_program ─► started in time ─► StartedProcess
+                  └► abandoned       ─► counted as late until it has started: then killed and reaped by its thread
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 START_SECONDS_MAX: Final = 5.0
-"""For a program to be there. It takes milliseconds, but where descriptors cannot be closed."""
+"""For a program to start. That takes milliseconds, unless descriptors cannot be closed."""
 LATE_MAX: Final = 16
-"""Abandoned starts. Each is a thread and a child that cannot be killed."""
+"""Abandoned starts. Each holds a thread and a child that cannot be killed."""
 END_SECONDS_MAX: Final = 2.0
-"""For a program to end after it was signalled."""
+"""For a program to end after the signal."""
 
 
 _LOOK_SECONDS: Final = 0.05
-"""Between two looks whether a program has ended, where nothing tells."""
+"""The polling period for the end of a program, without a pidfd."""
 
 
 class StartHangs(OSError):
-    """The program may be fine, but it has not been started: not within its time (ETIMEDOUT), or not now, for too many
-    others have not, or there is no thread or process to spare (EAGAIN)."""
+    """The program could not be started: not in time (ETIMEDOUT), or not now because too many starts hang or no thread
+    or process is available (EAGAIN). The program itself may be fine."""
 
 
 class StartedProcess:
-    """A program that runs, in a session of its own. Owns its pipes, and a descriptor that tells when it has ended,
-    where there is such a thing: else it is looked for. Its holder calls ``end``, once."""
+    """A running program, in its own session. Owns its pipes and, if the kernel has pidfds, a descriptor that reports
+    its end; otherwise the end is polled for. The holder calls ``end`` once."""
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
-        """Raises OSError where no descriptors are left."""
+        """Raises OSError if no descriptors are left."""
         self.pid = popen.pid
         self.stdin, self.stdout, self.stderr = map(_stream, (popen.stdin, popen.stdout, popen.stderr))
         self._popen = popen
@@ -59,11 +59,11 @@ class StartedProcess:
 
     @property
     def returncode(self) -> int | None:
-        """Its exit code, below zero for a signal; None while it runs."""
+        """The exit code, negative for a signal; None while the program runs."""
         return self._popen.poll()
 
     async def wait(self) -> int:
-        """Wait for its end; the exit code. For one task at a time."""
+        """Wait for the program's end. Return the exit code. For one task at a time."""
         while (code := self.returncode) is None:
             if self._ended is None:
                 await trio.sleep(_LOOK_SECONDS)
@@ -72,10 +72,11 @@ class StartedProcess:
         return code
 
     async def end(self, by: signal.Signals) -> None:
-        """Close its pipes; signal it and what it has started, if it runs, and wait END_SECONDS_MAX at most, also where
+        """Close the pipes, signal the program and its children if it runs, and wait at most END_SECONDS_MAX, also if
         the caller is cancelled."""
         if self.returncode is None:
             _signal_group(self.pid, by)
+        # Shielded: usually the caller is being cancelled here, and the program would stay a zombie.
         with trio.move_on_after(END_SECONDS_MAX, shield=True):
             for stream in filter(None, (self.stdin, self.stdout, self.stderr)):
                 await stream.aclose()
@@ -85,7 +86,7 @@ class StartedProcess:
 
 
 class ProgramStarts:
-    """Owns the threads in which programs are started, and which starts are late: begun and abandoned."""
+    """Owns the threads in which programs are started, and the late starts: begun and abandoned."""
 
     def __init__(self) -> None:
         self._threads = ThreadPool("programs to be started", LATE_MAX)
@@ -100,8 +101,8 @@ class ProgramStarts:
         stderr: int = subprocess.DEVNULL,
         environment: Mapping[str, str] | None = None,
     ) -> StartedProcess:
-        """Start a program whose standard output is a pipe; ``stdin`` and ``stderr`` as subprocess has them, where a
-        descriptor stays the caller's. Raises what Popen raises, and StartHangs."""
+        """Start a program whose standard output is a pipe; ``stdin`` and ``stderr`` as in subprocess; a descriptor
+        stays the caller's. Raises the exceptions of Popen, and StartHangs."""
         if len(self._late) >= LATE_MAX:
             raise StartHangs(errno.EAGAIN, f"{len(self._late)} programs have not been started yet", command[0])
         start = _Start(command, stdin, stderr, environment, self._late, self._lock)
@@ -109,7 +110,7 @@ class ProgramStarts:
             with trio.fail_after(START_SECONDS_MAX):
                 return StartedProcess(await self._threads.run(start))
         except BaseException as error:
-            if (popen := start.give_up()) is not None:  # up, but too late for Trio to hand it over
+            if (popen := start.give_up()) is not None:  # it started, but too late for Trio to return it
                 _signal_group(popen.pid, signal.SIGKILL)
                 self._threads.run_aside(lambda: _reap(popen))
             if isinstance(error, trio.TooSlowError):
@@ -122,12 +123,12 @@ class ProgramStarts:
 
     @property
     def late(self) -> int:
-        """The number of abandoned starts that have not ended."""
+        """The number of abandoned starts that still run."""
         return len(self._late)
 
 
 class _Start:
-    """One start, the work of a thread. The holder of the lock decides if it is late."""
+    """One start, run by a thread. The lock decides between the thread and the caller that abandons it."""
 
     def __init__(
         self,
@@ -150,8 +151,8 @@ class _Start:
     def __call__(self) -> subprocess.Popen[bytes]:
         with self._lock:
             if self._given_up:
-                raise StartHangs(errno.ETIMEDOUT, "given up before it began")  # no caller is left to hear this
-            # The side that gives up closes its own: another file may have that number by the time the child is there.
+                raise StartHangs(errno.ETIMEDOUT, "abandoned before it began")  # no caller is left to see this
+            # Duplicated: the caller that abandons this start closes its own, and the number may be reused meanwhile.
             stdin = os.dup(self._stdin) if self._stdin >= 0 else self._stdin
             self._begun = True
         try:
@@ -174,7 +175,7 @@ class _Start:
             )
         finally:
             if stdin >= 0:
-                with suppress(OSError):  # of the file system; the descriptor has gone all the same
+                with suppress(OSError):  # an error of the file system; the descriptor is closed nevertheless
                     os.close(stdin)
         with self._lock:
             if not self._given_up:
@@ -185,7 +186,8 @@ class _Start:
         return popen
 
     def give_up(self) -> subprocess.Popen[bytes] | None:
-        """From now on the thread kills a child that comes up; the caller kills the one that is up already."""
+        """Abandon the start: from now on the thread kills the child. Return a child that has started already, which the
+        caller kills."""
         with self._lock:
             self._given_up = True
             if self._begun and self._popen is None:
@@ -194,8 +196,8 @@ class _Start:
 
 
 def _pidfd(pid: int) -> int | None:
-    """None where the kernel (before 5.3) or the Python (built where the headers were older) has none. Raises OSError
-    where no descriptors are left."""
+    """Return a pidfd; None if the kernel (before 5.3) or Python (built with older headers) has none. Raises OSError if
+    no descriptors are left."""
     try:
         return os.pidfd_open(pid)
     except AttributeError:
@@ -207,7 +209,7 @@ def _pidfd(pid: int) -> int | None:
 
 
 def _stream(pipe: IO[bytes] | None) -> trio.lowlevel.FdStream | None:
-    """Return the same end of the pipe, for Trio."""
+    """Return the same end of the pipe as a Trio stream."""
     if pipe is None:
         return None
     with pipe:
@@ -215,21 +217,21 @@ def _stream(pipe: IO[bytes] | None) -> trio.lowlevel.FdStream | None:
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
-    """It and what it has started. It may have ended by now, or be another user's, as by sudo."""
+    """Signal a program and its children. It may have ended by now, or belong to another user, as with sudo."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
 
 
 def _reap(popen: subprocess.Popen[bytes]) -> None:
-    """Close its pipes and wait for its end."""
+    """Close the pipes of a child and wait for its end."""
     with popen:
         pass
 
 
 if sys.version_info < (3, 11, 4):
-    # There Popen keeps the interpreter for itself until a child made by vfork(2) is the program, and so one that hangs
-    # would stop the event loop (CPython gh-104372). With fork(2) it waits in a read, as a thread of its own.
-    subprocess._USE_VFORK = False  # type: ignore[misc] # documented to be set where need be
+    # These versions hold the interpreter lock until a child of vfork(2) executes its program, so a child that hangs
+    # would stop the event loop (CPython gh-104372). With fork(2) Popen waits in a read, without the lock.
+    subprocess._USE_VFORK = False  # type: ignore[misc] # documented as settable
 
 STARTS: Final = ProgramStarts()
-"""Global, as what hangs are children of this process, and any program of it would hang as well."""
+"""Global, because a start that hangs is a child of this process: any other start in it would hang as well."""

@@ -1,9 +1,9 @@
-"""Finds out on request where the processor's time and new memory go, for some seconds.
+"""CPU and memory profiles of the running agent, on request and for some seconds.
 
-``processor`` looks a hundred times a second where Trio's thread is and counts each stack it sees: lines of
-``outer;inner N``, as flame graph programs read them. ``memory`` has Python note where each block is allocated and says
-which lines hold most of what came meanwhile. Both slow the agent down a little while they last, ``memory`` by about a
-half, and only one of each runs at a time (``StillRunning``).
+``processor`` samples the stack of Trio's thread a hundred times a second and counts each one: lines of
+``outer;inner N``, the input of flame graph programs. ``memory`` traces allocations and reports the lines that hold most
+of the new memory. Both slow the agent down meanwhile, ``memory`` by about a half; only one of each runs at a time
+(``StillRunning``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS: Final = 0.01
 STACKS_MAX: Final = 10_000
-"""Different ones; what comes beyond is counted as one."""
+"""Different stacks; all further ones are counted together."""
 DEPTH_MAX: Final = 100
 LINES_MAX: Final = 100
 
@@ -37,7 +37,7 @@ class Profiler:
         self._threads = ThreadPool("profiles", 1)
 
     async def processor(self, seconds: float) -> str:
-        """Where Trio's thread was, for so long. Raises StillRunning."""
+        """Return the stacks of Trio's thread during this time. Raises StillRunning."""
         watched = threading.get_ident()
         ending = threading.Event()
         try:
@@ -46,9 +46,9 @@ class Profiler:
             ending.set()  # the client may have gone
 
     async def memory(self, seconds: float) -> str:
-        """Return the memory that was allocated within so long and is still held, line by line. Raises StillRunning."""
+        """Return the memory that was allocated during this time and is still held, by line. Raises StillRunning."""
         if tracemalloc.is_tracing():
-            raise StillRunning("memory: another profile is being taken")
+            raise StillRunning("memory: another profile is in progress")
         tracemalloc.start()
         try:
             await trio.sleep(seconds)
@@ -58,7 +58,7 @@ class Profiler:
 
 
 def stacks(watched: int, seconds: float, ending: threading.Event) -> str:
-    """Where a thread was seen, for so long or until ``ending`` is set. For a thread of its own."""
+    """Sample the stacks of a thread for this time, or until ``ending`` is set. Runs in its own thread."""
     seen: Counter[str] = Counter()
     end = time.monotonic() + seconds
     while time.monotonic() < end and not ending.wait(LOOK_SECONDS):

@@ -1,7 +1,7 @@
-"""Runs a program that answers on its standard output: for so long, keeping so much of its output, and to its end.
+"""Runs a program to its end and returns its standard output, with limits for the time and the output.
 
-Plugins that make credentials are such programs. A program that hangs is killed; a child that a program leaves behind
-and that holds its pipes open is not waited for.
+Credential plugins are such programs. A program that hangs is killed. A child that a program leaves behind may hold its
+pipes open; it is not waited for.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ if TYPE_CHECKING:
     from trikubelet.kit.process_start import StartedProcess
 
 LEFT_OVER_SECONDS_MAX: Final = 2.0
-"""For what is still in its pipes when it has ended."""
+"""For the output that is still in the pipes after the program's end."""
 OUTPUT_BYTES_MAX: Final = 1024 * 1024
 _SAID_CHARS_MAX: Final = 1000
 
 
 class ProgramFailed(Exception):
-    """The program's error, as the end of a sentence that begins with its name."""
+    """The program failed. The message is the end of a sentence that begins with the program's name."""
 
 
 class NotStarted(ProgramFailed):
-    """The program could not be started: it is not there, or cannot be run."""
+    """The program could not be started: it is missing, or not executable."""
 
 
 async def run_program(
     command: Sequence[str], environment: Mapping[str, str], stdin_bytes: bytes = b"", *, run_seconds_max: float
 ) -> bytes:
-    """Return its output, with ``stdin_bytes`` as its standard input; ``run_seconds_max`` from when it is started, which
-    is bounded, too (``kit.process_start``). Raises ProgramFailed, also where it does not end with 0, and NotStarted."""
+    """Run a program with ``stdin_bytes`` as its standard input. Return its output. ``run_seconds_max`` begins after the
+    start, which has its own bound (``kit.process_start``). Raises ProgramFailed, also for an exit code other than 0,
+    and NotStarted."""
     said, complained = bytearray(), bytearray()
     process = await _begun(command, environment)
     assert process.stdin is not None
@@ -59,10 +60,10 @@ async def run_program(
     complaint = " | ".join(filter(None, map(str.strip, lines)))
     if run.cancelled_caught:
         raise ProgramFailed(
-            f"has not ended within {run_seconds_max:g} s{f', and says: {complaint}' if complaint else ''}"
+            f"has not ended within {run_seconds_max:g} s{f'; its stderr: {complaint}' if complaint else ''}"
         )
     if process.returncode != 0:
-        raise ProgramFailed(f"ended with {process.returncode}: {complaint or 'it says nothing on stderr'}")
+        raise ProgramFailed(f"ended with {process.returncode}: {complaint or 'nothing on stderr'}")
     return bytes(said)
 
 
@@ -71,7 +72,7 @@ async def _begun(command: Sequence[str], environment: Mapping[str, str]) -> Star
         return await process_start.STARTS.start(
             command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, environment=environment
         )
-    except StartHangs as error:  # which says nothing about the program
+    except StartHangs as error:  # not a failure of the program itself
         raise ProgramFailed(f"cannot be started now: {error.strerror}") from error
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
@@ -79,7 +80,7 @@ async def _begun(command: Sequence[str], environment: Mapping[str, str]) -> Star
 
 
 async def _write(stream: trio.abc.SendStream, stdin_bytes: bytes) -> None:
-    """All of it, if the program cares to read it."""
+    """Write all of the input, unless the program stops reading."""
     try:
         async with stream:
             await stream.send_all(stdin_bytes)
@@ -88,6 +89,6 @@ async def _write(stream: trio.abc.SendStream, stdin_bytes: bytes) -> None:
 
 
 async def _read(stream: trio.abc.ReceiveStream, into: bytearray) -> None:
-    """All of it, of which only so much is kept."""
+    """Read all of the output, but keep only the allowed amount."""
     async for chunk in stream:
         into += chunk[: OUTPUT_BYTES_MAX - len(into)]

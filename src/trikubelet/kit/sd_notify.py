@@ -1,8 +1,8 @@
-"""Notifies systemd of the agent's state: readiness, a status line, the end, and that the watchdog need not bite.
+"""Notifies systemd of the agent's state: readiness, a status line, the shutdown, and keep-alives for the watchdog.
 
 The protocol is a datagram of ``KEY=VALUE`` lines to the socket named by NOTIFY_SOCKET. Without systemd there is no such
-variable, and everything here does nothing. Nothing here raises, waits or is async: an agent must not fail because its
-service manager does not listen.
+variable, and everything here does nothing. Nothing here raises, waits or is async, because an agent must not fail when
+its service manager does not listen.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _STATUS_CHARS_MAX: Final = 500
 
 
 class Notifier:
-    """The way to the service manager. ``address`` is its socket, empty for none; ``watchdog_seconds`` is how long it
-    waits for a sign of life before it kills the process, None when it does not."""
+    """The connection to the service manager. ``address``: its socket, "" for none; ``watchdog_seconds``: how long it
+    waits for a keep-alive before it kills the process, None without a watchdog."""
 
     def __init__(self, address: str = "", watchdog_seconds: float | None = None) -> None:
         self.watchdog_seconds = watchdog_seconds
-        # "@" stands for the zero byte of Linux' abstract addresses.
+        # In the variable, "@" stands for the zero byte of an abstract address.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self._failed = False
 
     @classmethod
     def take_from(cls, environment: MutableMapping[str, str]) -> Notifier:
-        """Take the address out of an environment, so that no child believes itself to be the service."""
+        """Remove the address from an environment, so that children do not act as the service."""
         address = environment.pop(_SOCKET, "")
         period, pid = (environment.pop(name, "") for name in _WATCHDOG)
         ours = not pid or pid == str(os.getpid())
@@ -42,21 +42,21 @@ class Notifier:
         return cls(address if address.startswith(("/", "@")) else "", seconds)
 
     def ready(self, status: str) -> None:
-        """The agent does its work from now on."""
+        """Report that the agent is ready."""
         self._send("READY=1", _status(status))
 
     def status(self, status: str) -> None:
-        """One line for ``systemctl status``."""
+        """Set the line in ``systemctl status``."""
         self._send(_status(status))
 
     def stopping(self, status: str, seconds_max: float = 0.0) -> None:
-        """The agent is going down, and may take so long, which may be more than TimeoutStopSec. That is never shortened
-        by this."""
+        """Report that the agent is shutting down, and may take this long, even longer than TimeoutStopSec, which this
+        never shortens."""
         extension = [f"EXTEND_TIMEOUT_USEC={round(seconds_max * 1e6)}"] if seconds_max else []
         self._send("STOPPING=1", *extension, _status(status))
 
     def alive(self) -> None:
-        """A sign of life for the watchdog."""
+        """Send a keep-alive for the watchdog."""
         self._send("WATCHDOG=1")
 
     def _send(self, *lines: str) -> None:

@@ -1,15 +1,14 @@
-"""Settling: finishing what must not be torn apart, within a deadline.
+"""Settling: finishing a call that must not be interrupted, within a deadline.
 
-A call that changes the world (create a container, remove a sandbox) may be in flight when its caller is cancelled. To
-walk away would leave us not knowing whether it happened. ``settled`` keeps the caller until the call is over, shielded
-from the cancellation, but never longer than its deadline: after that the call is given up and the world is read again
-by the next caller.
+A call that changes state (create a container, remove a sandbox) may be in progress when its caller is cancelled. If the
+caller left then, its result would be unknown. ``settled`` shields the call from the cancellation until it ends, but
+never longer than its deadline: after that the call is abandoned, and the next caller reads the state again.
 
-``Bounds`` counts on it that the work of the agent, once cancelled, takes no longer than such a deadline. Beside it the
-work has two shields: ``kit.program`` waits two seconds for what it has killed, which is never within a settled call nor
-after one; ``node.log_rotation`` shares the time to settle between a rotation and its undoing. Those elsewhere
-(services, connections, the embedded runtime) come after the work, in the time of the farewells, and have a deadline of
-their own or an owner that ends them.
+``Bounds`` relies on the fact that the agent's work, once cancelled, takes no longer than such a deadline. The work has
+two other shields: ``kit.program`` waits two seconds for a killed program, never within a settled call nor after one;
+``node.log_rotation`` divides the time to settle between a rotation and its undoing. Other shields (services,
+connections, the embedded runtime) apply after the work, during the shutdown, and have their own deadline or an owner
+that ends them.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ async def settled(settle_seconds_max: float) -> AsyncIterator[None]:
     raised at the block's end, and an error of the block is dropped. A broken invariant is raised whatever happens, as a
     group.
     """
-    await trio.lowlevel.checkpoint_if_cancelled()  # behind the shield it would not be noticed
+    await trio.lowlevel.checkpoint_if_cancelled()  # inside the shield it would not be noticed
     shield = trio.CancelScope(shield=True)
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
@@ -47,21 +46,22 @@ async def settled(settle_seconds_max: float) -> AsyncIterator[None]:
         except Exception as error:
             if is_invariant(error):
                 raise
-            failure = error  # raised from inside the nursery it would come out as a group
+            failure = error  # raised inside the nursery, it would be wrapped in a group
         nursery.cancel_scope.cancel()  # ends the other task, which otherwise waits for ever
+    # A cancelled caller gets Cancelled even after a success: a result would let it go on with its next call.
     try:
         await trio.lowlevel.checkpoint_if_cancelled()
     except trio.Cancelled:
         if failure is not None:
-            log.debug("A call has failed whose caller was cancelled meanwhile: %s", failure)
+            log.debug("A call failed while its caller was cancelled: %s", failure)
         raise
     if failure is not None:
         raise failure
 
 
 async def _limit_once_cancelled(shield: trio.CancelScope, seconds: float) -> None:
-    """Watch for the cancellation from outside: a task within the shield does not see it."""
+    """Start the deadline at the cancellation, which a task inside the shield cannot see."""
     try:
         await trio.sleep_forever()
-    except trio.Cancelled:  # not raised again: ``settled`` does so once the block is over
+    except trio.Cancelled:  # not raised again: ``settled`` does so at the end of its block
         shield.deadline = trio.current_time() + seconds

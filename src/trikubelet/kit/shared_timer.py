@@ -1,7 +1,7 @@
-"""A shared timer: many tasks woken at their times, by one timer.
+"""A shared timer: one timer that wakes many tasks at their times.
 
-A deadline of its own costs a task more than the little that many tasks do when they wake. A task that can wait for the
-next tick waits here; those of one tick are woken together, so the process wakes up once for all of them.
+For many tasks their own deadline costs more than the work they do when they wake. A task that can wait for the next
+tick waits here. The tasks of one tick are woken together, so the process wakes up once for all of them.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ from typing import Final
 import trio
 
 _TICKS_LEFT_MAX: Final = 64
-"""Beside as many as are waited for: what they are swept out for is memory, not order."""
+"""Ticks without waiters that may stay in the heap, in addition to as many as have waiters. Removing them only saves
+memory."""
 
 
 class SharedTimer:
-    """Owns who is to be woken at which tick."""
+    """Owns the waiting tasks of each tick."""
 
     def __init__(self, seconds: float) -> None:
         assert seconds > 0
         self._seconds = seconds
         self._waiting: dict[int, dict[trio.Event, None]] = {}
-        self._ticks: list[int] = []  # a heap, in which may be left ticks without waiting tasks
+        self._ticks: list[int] = []  # a heap; may contain ticks without waiting tasks
         self._sooner = trio.Event()
 
     async def wait_until(self, time: float, event: trio.Event) -> None:
-        """Wait for the event, which is set at the first tick at that time (Trio's) or after it, unless it is set
-        before."""
+        """Wait for the event, which is set at the first tick at or after this time (Trio's clock), unless it is set
+        earlier."""
         tick = math.ceil(time / self._seconds)
-        if tick * self._seconds < time:  # the quotient was rounded down: a task woken too soon asks again, for ever
+        if tick * self._seconds < time:  # rounded down: a task that is woken too early would ask again, endlessly
             tick += 1
         self._add(tick, event)
         try:
@@ -49,10 +50,11 @@ class SharedTimer:
             self._sooner.set()
 
     def _withdraw(self, tick: int, event: trio.Event) -> None:
-        """Remove a task that was woken otherwise, or waits no more: the tick may be years away, and they come again."""
+        """Remove a task that was woken otherwise or is cancelled: its tick may be years away, and entries would pile
+        up."""
         waiting = self._waiting.get(tick)
         if waiting is None or waiting.pop(event, self) is self:
-            return  # the tick has come
+            return  # the tick has fired
         if not waiting:
             del self._waiting[tick]
             if len(self._ticks) > 2 * len(self._waiting) + _TICKS_LEFT_MAX:
@@ -60,7 +62,7 @@ class SharedTimer:
                 heapify(self._ticks)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Wake them until cancelled."""
+        """Wake the tasks until cancelled."""
         task_status.started()
         while True:
             self._sooner = trio.Event()
@@ -74,4 +76,4 @@ class SharedTimer:
         return sum(map(len, self._waiting.values()))
 
     def __repr__(self) -> str:
-        return f"<SharedTimer of {self._seconds:g}s, {len(self)} to be woken>"
+        return f"<SharedTimer of {self._seconds:g}s, {len(self)} waiting>"

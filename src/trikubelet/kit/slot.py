@@ -1,8 +1,8 @@
-"""Slot: the newest value and nothing else.
+"""Slot: a queue of one value, the newest.
 
-The edges of the agent's task ring must never block and never lose what counts. Where only the newest value counts
-(a source's snapshot, the newest request to a worker), the edge is a Slot: putting overwrites, taking waits. One
-producer side, one consumer; a value put while the consumer is busy is simply the next one it sees.
+Channels between the agent's tasks must never block the producer and never lose important data. If only the newest value
+matters (a source's snapshot, the newest request to a worker), the channel is a Slot: putting overwrites, taking waits.
+There is one consumer; a value put while it is busy is the next one it gets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Slot(Generic[T]):
         self._filled.set()
 
     def put_if_empty(self, value: T) -> None:
-        """Set the value, unless a newer one waits to be taken. Never blocks."""
+        """Set the value, unless another one waits to be taken. Never blocks."""
         if not self._values:
             self.put(value)
 

@@ -1,8 +1,8 @@
-"""Spans: which actions took place when, and within which others, for observers outside.
+"""Spans of traces: which actions took place when, and within which others.
 
-``app/tracing.py`` gives them to a collector. Without a collector there is no ``Spans`` at all, and the parts that would
-make some are composed without: it costs nothing, not even a question. The span that is open is part of a task's
-context, so whatever a task starts within one is within it, too.
+``app/tracing.py`` exports them to a collector. Without a collector there is no ``Spans`` object, and components are
+assembled without tracing, so it costs nothing. The current span is part of a task's context, so tasks started within a
+span inherit it.
 """
 
 from __future__ import annotations
@@ -15,36 +15,35 @@ if TYPE_CHECKING:
 
 
 class Asking(Protocol):
-    """The span of a question to another process, from when it is asked on."""
+    """The span of a request to another process, begun when it is sent."""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers that are sent with it, so that spans of the other process are within this one (W3C Trace
-        Context)."""
+        """The headers of the request, which make the other process's spans children of this one (W3C Trace Context)."""
         ...
 
     def end(self, *, failed: bool, status: str = "") -> None:
-        """It is over, once. ``status``: of an answer in HTTP."""
+        """End the span; called once. ``status``: the HTTP status of the answer."""
         ...
 
 
 class Spans(Protocol):
-    """Makes spans."""
+    """Creates spans."""
 
     def span(self, name: str, **attributes: str) -> AbstractContextManager[None]:
-        """One for the length of the block; an error that leaves it is its own. Never blocks. ``attributes``: dots in
-        their names are written as underscores."""
+        """Return a span for the block; an exception of the block is recorded in it. Never blocks. ``attributes``: an
+        underscore stands for a dot in the name."""
         ...
 
     def call(self, path: str) -> Asking:
-        """One for a gRPC call that begins now, within the span of the task that asks."""
+        """Begin the span of a gRPC call, within the calling task's span."""
         ...
 
     def request(self, method: str, host: str, path: str) -> Asking:
-        """Begin the span of a request in HTTP."""
+        """Begin the span of an HTTP request."""
         ...
 
     def answer(self, method: str, route: str, headers: Mapping[str, str]) -> AbstractContextManager[None]:
-        """One for the length of the block, in which a request is answered; within the span its client names in
+        """Return a span for the block, which answers a request; it is a child of the span that the client names in
         ``headers``, whose names are in lower case."""
         ...

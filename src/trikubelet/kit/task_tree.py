@@ -1,11 +1,10 @@
-"""Every task there is, by the nurseries they live in, and where each of them waits: Trio's own picture, as text.
+"""The tree of all Trio tasks by nursery, with the line at which each one waits, as text.
 
     main                                             waits at supervise.py:96 run
     └─ nursery
        ├─ serve_http                                 …
 
-Shows what an agent does that seems to do nothing. Takes a millisecond or two for each thousand tasks and changes
-nothing.
+Shows where an agent that seems stuck is waiting. Takes one or two milliseconds per thousand tasks and changes nothing.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TASKS_MAX: Final = 10_000
-"""More are counted and not shown."""
+"""Further tasks are counted and not shown."""
 _OWN: Final = "trikubelet"
 
 
 def task_tree() -> str:
-    """The tree, from the root of the run that the caller is in."""
+    """Return the tree, from the root task of the caller's run."""
     root = trio.lowlevel.current_root_task()
-    assert root is not None, "a caller is asking, so there is a run"
+    assert root is not None, "called within a run of Trio"
     lines = []
     left = 0
     for number, line in enumerate(_lines(root, "")):
@@ -47,7 +46,7 @@ def _lines(task: trio.lowlevel.Task, indent: str) -> Iterator[str]:
 
 
 def _place(task: trio.lowlevel.Task) -> str:
-    """Where a task waits: the innermost line of the agent's own, and behind it what that waits for."""
+    """Return where a task waits: the innermost line of the agent's code, followed by the library call."""
     frames = [(frame.f_code, line) for frame, line in task.iter_await_frames()]
     own = [place for place in frames if f"{os.sep}{_OWN}{os.sep}" in place[0].co_filename]
     shown = [*own[-1:], *(frames[-1:] if not own or frames[-1] != own[-1] else [])]

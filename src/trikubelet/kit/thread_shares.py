@@ -1,8 +1,8 @@
-"""Threads for many owners, each with a few of its own: an owner that hangs uses up its own, and no other's.
+"""Threads for many owners, each with a few of its own: an owner that hangs uses up only its own threads.
 
-A pool that all share (``kit.threads``) is empty once enough hang, unless each key has one thread at most; and that
-refuses readers who could well read beside each other. Here a reader waits for one of its owner's threads, for as long
-as its own deadline lets it, and readers of other owners do not notice.
+A shared pool (``kit.threads``) is exhausted once enough threads hang, unless each key has at most one thread; and that
+would reject readers that could read concurrently. Here a reader waits for one of its owner's threads until its own
+deadline, and readers of other owners are not affected.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ T = TypeVar("T")
 
 EACH_MAX: Final = 2
 OWNERS_MAX: Final = 256
-"""That have a thread at the same time. With ``EACH_MAX`` it bounds how many threads there are, all of them hanging."""
+"""Owners that have a thread at the same time. With ``EACH_MAX`` this bounds the number of threads if all hang."""
 
 
 class ThreadShares:
-    """Owns a pool for each owner that asked lately; those that have nothing to do are forgotten when there are many."""
+    """Owns a pool for each recent owner; idle pools are dropped when there are many."""
 
     def __init__(self, name: str, each_max: int = EACH_MAX, owners_max: int = OWNERS_MAX) -> None:
         self._name = name
@@ -32,17 +32,17 @@ class ThreadShares:
         self._pools: dict[str, ThreadPool] = {}
 
     async def run(self, owner: str, work: Callable[[], T]) -> T:
-        """Do ``work`` in a thread of that owner's, once it has one to spare. If cancelled, the thread goes on. Raises
-        what the work raises, and OSError with EAGAIN where there is no thread: the kernel has none for us, or too many
-        other owners have one each."""
+        """Do ``work`` in a thread of this owner, once one is free. If cancelled, the thread continues. Raises the
+        work's exceptions, and OSError with EAGAIN if there is no thread: the kernel has none, or too many other owners
+        hold one each."""
         return await self._pool(owner).run(work)
 
     def run_aside(self, owner: str, work: Callable[[], object]) -> None:
-        """Close what the owner has open, say, in an abandoned thread of that owner's; ``work`` raises nothing. It takes
-        its turn with all else of that owner: once all its threads hang, nothing more is opened, and what could not be
-        closed stays open, no more than there were readers then. An owner that was forgotten may close beside
-        ``OWNERS_MAX`` others: that is one thread more for each reader, of which a server has as many as connections. So
-        512 threads and those are all there can be."""
+        """Do ``work``, for example closing files, in an abandoned thread of this owner; ``work`` raises nothing. It
+        queues with the owner's other work: once all its threads hang, nothing more is opened, and the files that cannot
+        be closed stay open, at most one set per reader. An owner that was dropped may close in addition to
+        ``OWNERS_MAX`` others: one more thread for each reader, and a server has at most as many readers as connections.
+        So the maximum is 512 threads plus those."""
         if owner not in self._pools:
             self._pools[owner] = ThreadPool(self._name, self._each_max)
         self._pools[owner].run_aside(work)
@@ -53,6 +53,6 @@ class ThreadShares:
             if len(self._pools) >= self._owners_max:
                 self._pools = {owner: pool for owner, pool in self._pools.items() if not pool.is_idle}
             if len(self._pools) >= self._owners_max:
-                raise OSError(errno.EAGAIN, f"{len(self._pools)} directories are waited for already", owner)
+                raise OSError(errno.EAGAIN, f"{len(self._pools)} directories already wait for their disks", owner)
             pool = self._pools[owner] = ThreadPool(self._name, self._each_max)
         return pool

@@ -1,11 +1,11 @@
-"""Turns of threads that compute for long: so many of them at a time, the longest waiting next.
+"""Turns for threads that compute for a long time: a limited number at a time, first come, first served.
 
-    taken ─► compute ─► pass_on ─► computes on, at the end of the queue ─► … ─► over
-                         └ no other waits: goes on at once
+    taken ─► compute ─► pass_on ─► waits at the end of the queue ─► computes ─► … ─► end
+                         └ no other thread waits: continues at once
 
-Each thread that computes makes the event loop wait for the interpreter, and sixteen of them for tenths of a second. A
-thread that waits long for its turn, because those that have one hang in the kernel, takes the place of one of them: it
-computes nothing, and has to wait as any other when it is back.
+Each computing thread makes the event loop wait for the interpreter, and sixteen of them for tenths of a second. If a
+thread waits long because the holders hang in the kernel, it takes over the turn of one of them: a thread that hangs
+computes nothing, and queues like any other when it returns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HUNG_SECONDS: Final = 1.0
 
 
 class ThreadTurns:
-    """Owns which walks have a turn, since when, and which wait for one. Used by threads."""
+    """Owns the threads that have a turn, since when, and those that wait. Called by threads."""
 
     def __init__(self, at_once: int, hung_seconds: float = HUNG_SECONDS) -> None:
         self._at_once = at_once
@@ -34,7 +34,7 @@ class ThreadTurns:
 
     @contextmanager
     def taken(self, who: object) -> Iterator[None]:
-        """A turn within the block, as soon as there is one."""
+        """Wait for a turn, and hold it for the block."""
         self._take(who)
         try:
             yield
@@ -42,7 +42,8 @@ class ThreadTurns:
             self._give_back(who)
 
     def pass_on(self, who: object) -> None:
-        """Let the next have the turn, if one waits, and go on at one's next."""
+        """Pass the turn on if another thread waits, and wait for the next one."""
+        # Without a turn (it was taken over while this thread hung) it has to queue, even if no other waits.
         if self._waiting or who not in self._since:
             self._give_back(who)
             self._take(who)
@@ -51,10 +52,10 @@ class ThreadTurns:
         with self._changed:
             self._waiting.append(who)
             while not self._is_next(who):
-                self._changed.wait(self._hung_seconds)
+                self._changed.wait(self._hung_seconds)  # also wakes to see if a holder hangs: no event reports that
             self._waiting.popleft()
             self._since[who] = time.monotonic()
-            self._changed.notify_all()  # there may be a turn for the one behind, too
+            self._changed.notify_all()  # the next in the queue may have a turn, too
 
     def _is_next(self, who: object) -> bool:
         if self._waiting[0] is not who:

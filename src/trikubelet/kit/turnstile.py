@@ -1,9 +1,9 @@
-"""Turnstile: one after another where side by side makes all late, and with a bounded wait.
+"""Turnstile: limits concurrency where running everything at once would make everything late; the wait is bounded.
 
-Ten pods that start at once share the machine's processors: side by side all of them run at the end, two by two on two
-processors the first run at once and the last hardly later. But a slow holder may be doing no work at all, a network
-plugin that waits or an image on its way, so a turn lasts a moment only: a task that has waited for it so long goes in
-anyway, and takes the place of the one that has been inside the longest.
+If ten pods start at once on two processors, all of them become ready at the end. Two at a time, the first become ready
+at once and the last hardly later. But a slow holder may use no processor at all, because a network plugin waits or an
+image is downloading. So the wait is short: a task that has waited that long enters anyway, and takes over the place of
+the task that has been inside the longest.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Turnstile:
-    """Owns the turns. Lets ``places`` (at least one) in at a time, in the order they came; none waits longer than
-    ``wait_seconds_max``."""
+    """Owns the turns. Admits ``places`` tasks (at least one) at a time, first come, first served; no task waits longer
+    than ``wait_seconds_max``."""
 
     def __init__(self, places: int, wait_seconds_max: float) -> None:
         self._places = trio.Semaphore(places)
@@ -28,18 +28,19 @@ class Turnstile:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for a turn and have it for the length of the block."""
+        """Wait for a turn, and hold it for the block."""
         holder = object()
         with trio.move_on_after(self._wait_seconds_max) as waiting:
             await self._places.acquire()
         if not waiting.cancelled_caught:
             self._holders[holder] = None
-        elif self._holders:  # else its place is on its way to a task that came before
+        elif self._holders:  # otherwise the free place is being handed to a task that waits longer
             del self._holders[next(iter(self._holders))]
             self._holders[holder] = None
         try:
             yield
         finally:
+            # Without a place (it was taken over) there is nothing to release: the task that took it releases it.
             if holder in self._holders:
                 del self._holders[holder]
                 self._places.release()

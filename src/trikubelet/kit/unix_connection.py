@@ -1,4 +1,4 @@
-"""Connecting to a Unix socket without waiting: one is connected, or refused, at once."""
+"""Connects to a Unix socket without waiting: the connection is accepted or refused at once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def connected(path: str | os.PathLike[str]) -> socket.socket:
-    """A connection to the process that listens at ``path``, not blocking. Raises OSError; BlockingIOError where the
-    queue of connections that wait to be accepted is full."""
+    """Return a non-blocking connection to the listener at ``path``. Raises OSError; BlockingIOError if the listener's
+    queue of connections is full."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.setblocking(False)
-        connection.connect(str(path))  # of a Unix socket it is never under way: it is made, or it has failed
+        connection.connect(str(path))  # never in progress for a Unix socket: it succeeds or fails at once
     except BlockingIOError as error:
         connection.close()
         why = "its queue is full: it does not accept connections"

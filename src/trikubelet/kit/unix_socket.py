@@ -1,8 +1,7 @@
-"""Connecting to a Unix socket in Trio.
+"""Connects to a Unix socket in Trio.
 
-Trio's own ``open_unix_socket`` takes a queue that is full for a connection under way, as it would be over TCP, and
-returns a socket that is connected to no server: the first use of it fails with another error (EINVAL), which names
-another cause.
+Trio's ``open_unix_socket`` treats a full queue as a connection in progress, as with TCP, and returns a socket that is
+not connected: its first use fails with an unrelated error (EINVAL).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def connect_unix(path: str | os.PathLike[str]) -> trio.SocketStream:
-    """Return a connection to the listener at ``path``. Raises OSError; BlockingIOError where the queue of connections
-    that wait to be accepted is full."""
+    """Return a connection to the listener at ``path``. Raises OSError; BlockingIOError if the listener's queue of
+    connections is full."""
     await trio.lowlevel.checkpoint()
     return trio.SocketStream(trio.socket.from_stdlib_socket(connected(path)))

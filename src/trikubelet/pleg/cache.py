@@ -1,11 +1,11 @@
-"""PodCache: the newest observation of each pod, and the place where pod workers wait for a newer one.
+"""PodCache: the newest observation of each pod, where pod workers wait for a newer one.
 
-PLEG is the only writer. A worker that acted wants to see the world *after* its action, so it waits for an observation
-that was begun later. Three things satisfy it: the pod was inspected later; everything was listed later and this pod had
-not changed; or the inspection that was begun later failed, and then its error is raised.
+PLEG is the only writer. A worker that changed something needs the state *after* its action, so it waits for an
+observation that began later. The wait ends when the pod was inspected later; when all pods were listed later and this
+one had not changed; or when an inspection that began later failed, whose error is raised then.
 
-A pod whose inspection is under way is *pending*: a newer list does not speak for it until the inspection is over, so a
-hung pod delays its own worker and no other.
+A pod that is being inspected is *pending*: a newer list does not confirm its observation until the inspection ends. So
+a hung pod delays its own worker and no other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Entry(Frozen):
 
 
 class PodCache:
-    """Owns what is known of each pod. Written by PLEG only; readers get frozen records."""
+    """Owns the newest observation of each pod. Written only by PLEG; readers get frozen records."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
@@ -48,7 +48,7 @@ class PodCache:
     async def newer_than(self, uid: str, time: float) -> PodObservation:
         """Wait until the pod was observed after ``time`` (Trio's clock, seconds); always a checkpoint.
 
-        Raises what the pod's newest inspection raised, if that was begun after ``time`` as well.
+        Raises the error of the pod's newest inspection, if that began after ``time``, too.
         """
         await trio.lowlevel.checkpoint()
         while not self.is_newer(uid, time):
@@ -69,11 +69,11 @@ class PodCache:
 
     @property
     def is_awaited(self) -> bool:
-        """True if a worker waits for something newer, or did until lately."""
+        """True if a worker waits for a newer observation, or did recently."""
         return bool(self._moved)
 
     def __iter__(self) -> Iterator[PodObservation]:
-        """Every pod of which something is known."""
+        """Yield the observations of all known pods."""
         return iter([entry.observation for entry in self._entries.values()])
 
     def __len__(self) -> int:
@@ -82,21 +82,23 @@ class PodCache:
     # ---- the writer: PLEG ----
 
     def listed(self, at: float, pending: Collection[str]) -> None:
-        """Everything was listed at ``at``; what is known holds for every pod but the pending ones."""
+        """Record that all pods were listed at ``at``, which confirms the observations of all pods but the pending
+        ones."""
+        # An older list may end later; time only moves forward, so that no worker is released too early.
         self._listed_at = max(self._listed_at, at)
         self._pending = set(pending)
         for uid in self._empty - self._pending:
             held = self._entries.get(uid)
             if held and not held.observation.sandboxes and not held.observation.containers:
-                del self._entries[uid]  # the list says the same, and takes no memory
+                del self._entries[uid]  # saves memory: the list time alone proves that the pod is gone
         self._empty &= self._pending
         for uid in [uid for uid in self._moved if uid not in self._pending]:
             self._wake(uid)
 
     def put(self, observation: PodObservation, *, is_newest: bool = True) -> bool:
-        """The pod was inspected. An observation older than the one held is dropped: it lost a race. Unless it
-        ``is_newest``, a list has seen more since, and the pod stays pending until it is inspected again. Returns
-        whether it changed for its readers: it is different from before, or is known again after an error."""
+        """Store an inspection's result. An observation older than the stored one is dropped: it lost a race. Unless it
+        ``is_newest``, a list has seen changes since, and the pod stays pending until it is inspected again. Return
+        True if the result is new for readers: it differs, or follows an error."""
         uid = observation.uid
         held = self._entries.get(uid)
         if is_newest:
@@ -111,9 +113,9 @@ class PodCache:
         return is_changed
 
     def put_error(self, uid: str, at: float, error: Exception) -> None:
-        """The pod's inspection, begun at ``at``, failed. The observation before stayed; workers that wait for something
-        newer than a time before ``at`` see the error. The pod stays pending: the error says nothing of what has
-        happened since ``at``, so no list may speak for the pod before it is inspected again."""
+        """Record that the inspection begun at ``at`` failed. The earlier observation stays; workers that wait for a
+        time before ``at`` get the error. The pod stays pending: the error proves nothing about the time since ``at``,
+        so no list may confirm the observation before the pod is inspected again."""
         self._entries[uid] = _Entry(replace(self.get(uid), observed_at=at), error)
         self._wake(uid)
 

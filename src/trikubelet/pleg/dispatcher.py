@@ -1,13 +1,13 @@
-"""The dispatcher: one task that begins every list of the node, the right one first.
+"""The dispatcher: one task that begins all lists, in the right order.
 
     a full list, when it is due       one at a time
-    a pod that was asked for          ``pod_relists_max`` at a time, the longest waiting first
+    an on-demand relist of one pod    ``pod_relists_max`` at a time, the longest waiting first
 
-A full list that is due goes first. A pod that was asked for before it began is answered by it and waits, but for a
-period at most: a list in many parts may take a minute, and one that hangs longer.
+A full list that is due goes first. Pods that were requested before it began wait for it, because it answers them, but
+for one period at most: a list in many parts may take a minute, and one that hangs longer.
 
-A full list begins when it can be sent. While there is no connection it would wait, older than all that is asked for
-meanwhile and slow by its own account, and its answer would satisfy no worker.
+A full list begins only when it can be sent. If it waited for a connection, it would be older than the requests made
+meanwhile, so its answer would satisfy no worker; and it would count as slow, so that a long pause followed.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class Lister(Frozen):
-    """Makes the lists that the dispatcher begins, and is asked before.
+    """The functions that make the dispatcher's lists.
 
-    ``everything`` lists the whole node in a list that begins at the instant it is given; ``one`` lists one pod.
-    ``is_connected`` waits until a full list, due since the instant it is given, can be sent; false when it has failed.
-    ``may_skip_list``: whether, at that time, a full list that is due may be left out.
+    ``everything`` makes a full list that begins at the given instant; ``one`` lists one pod. ``is_connected`` waits
+    until a full list that is due since the given instant can be sent; False if that failed. ``may_skip_list``: True if
+    a full list that is due at the given time may be skipped.
     """
 
     is_connected: Callable[[float], Awaitable[bool]]
@@ -43,36 +43,36 @@ class Lister(Frozen):
 
 
 class Dispatcher:
-    """Owns which lists are under way, and when the next full one is due."""
+    """Owns the lists in progress, and the time at which the next full one is due."""
 
     def __init__(self, lister: Lister, pods: PlegPods, bounds: Bounds) -> None:
         self._lister = lister
         self._pods = pods
         self._bounds = bounds
-        self._due = -math.inf  # as the pace has it
-        self._skips_until = -math.inf  # ... and not before this, while there is a reason to skip it
-        self._of_one = 0  # on-demand relists under way
+        self._due = -math.inf  # computed by ``pace``
+        self._skips_until = -math.inf  # a skipped list is reconsidered at this time
+        self._of_one = 0  # on-demand relists in progress
         self._woken = trio.Event()
         self.listing_since: float | None = None
-        """The instant at which the full list under way began, or from which on it waits for a connection."""
+        """The instant at which the current full list began, or began to wait for a connection."""
 
     def wake(self) -> None:
-        """Something happened that may let a list begin. Never blocks."""
+        """Reconsider whether a list can begin. Never blocks."""
         self._woken.set()
 
     def end_quiet_period(self) -> None:
-        """A reason to skip lists is gone: ask again now whether there is one, and list if not. Never blocks."""
+        """Reconsider a skipped list now, because a reason to skip it has gone. Never blocks."""
         self._skips_until = -math.inf
         self.wake()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Begin lists until cancelled. Started: the first has succeeded or failed, or takes its time."""
+        """Begin lists until cancelled. Started once the first list has succeeded or failed, or takes too long."""
         async with trio.open_nursery() as nursery:
             self.listing_since = instant()
             nursery.start_soon(self._list_all, self.listing_since)
-            # A runtime that hangs keeps its first list for as long as a call may take, which is longer than systemd
-            # waits for READY: the unit would be started again for ever. The list is not needed to begin: workers wait
-            # for what they observe, and removals wait for a list.
+            # With a runtime that hangs, the first list takes as long as a call may take, which is longer than systemd
+            # waits for READY: the unit would be restarted for ever. The agent can start without the list, because
+            # workers wait for their observations and removals wait for a list.
             with trio.move_on_after(self._bounds.first_list_seconds_max):
                 while self.listing_since is not None:
                     await self._woken.wait()
@@ -89,6 +89,7 @@ class Dispatcher:
             if self._lister.may_skip_list(now):
                 self._skips_until = now + self._bounds.relist_period_seconds
             else:
+                # Set before the task runs: requests that are made from now on are newer than this list.
                 self.listing_since = instant()
                 nursery.start_soon(self._list_all, self.listing_since)
         while self._of_one < self._bounds.pod_relists_max:
@@ -99,14 +100,14 @@ class Dispatcher:
             nursery.start_soon(self._list_one, uid)
 
     def _next_pass(self, now: float) -> float:
-        """Return when there may be something to begin without a wake-up."""
+        """Return the time at which a list may begin without a wake-up."""
         release = self._release
         if release is None:
             return max(self._due, self._skips_until)
-        return release if release > now else math.inf
+        return release if release > now else math.inf  # released already: only the end of a list frees a place
 
     def _held_until(self, now: float) -> float:
-        """Return until when requests made before this instant wait: for the full list under way."""
+        """Return the instant before which requests were made that wait for the current full list."""
         release = self._release
         if self.listing_since is None or release is None or now >= release:
             return -math.inf
@@ -114,7 +115,7 @@ class Dispatcher:
 
     @property
     def _release(self) -> float | None:
-        """Until when they wait at most; None without a full list."""
+        """The time until which requests wait for the current full list; None without one."""
         return None if self.listing_since is None else self.listing_since + self._bounds.relist_period_seconds
 
     async def _list_all(self, due_since: float) -> None:
@@ -122,7 +123,7 @@ class Dispatcher:
             self.listing_since = began = instant()
             await self._lister.everything(began)
             self._due = pace.due_at(began, trio.current_time(), self._bounds)
-        else:  # nothing was asked of the runtime, so nothing calls for a pause
+        else:  # the runtime did no work, so it needs no pause
             self._due = due_since + self._bounds.relist_period_seconds
         self.listing_since = None
         self.wake()
@@ -134,4 +135,4 @@ class Dispatcher:
 
     def __repr__(self) -> str:
         full = "a full list" if self.listing_since is not None else "no full list"
-        return f"<Dispatcher: {full} and {self._of_one} of one pod under way>"
+        return f"<Dispatcher: {full} and {self._of_one} of one pod in progress>"

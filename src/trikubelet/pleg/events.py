@@ -1,12 +1,11 @@
-"""The runtime's container events, taken as hints where to look.
+"""The runtime's container events, used as hints for on-demand relists.
 
 An event is never the source of a status: it names a pod, and that pod is listed and inspected like any other. So an
-event that is lost, late, repeated or wrong only changes when something is seen. The stream is opened again for ever,
-whatever ended it; a runtime that has no events is asked again now and then, because it may be exchanged for a newer
-one under a running agent.
+event that is lost, late, repeated or wrong only changes the time of an observation. The stream is reopened without end.
+A runtime without events is asked again every ten minutes, because it may be upgraded under a running agent.
 
-Events count as *reliable* from the first one a stream has brought until that stream ends. That a stream is open
-proves nothing: a runtime may never send on it, and one that is slow to refuse looks the same.
+Events count as *reliable* from the first event of a stream until that stream ends. An open stream alone proves nothing:
+a runtime may never send on it, and one that is slow to reject it looks the same.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ASK_AGAIN_SECONDS: Final = 600.0
-"""How often a runtime without events is asked whether it has them now."""
+"""Pause before a runtime without events is asked again."""
 
 
 class EventHints:
-    """Owns since when the runtime's events can be relied on. ``request_relist`` is called for each pod that an event
-    names, ``interrupted`` that what happens now may go unreported."""
+    """Owns the time since which the runtime's events are reliable. ``request_relist`` is called for each pod that an
+    event names, ``interrupted`` when events may be missed from now on."""
 
     def __init__(
         self, runtime: Runtime, request_relist: Callable[[str], None], interrupted: Callable[[], None]
@@ -42,13 +41,13 @@ class EventHints:
         self._request_relist = request_relist
         self._interrupted = interrupted
         self.reliable_since: float | None = None
-        """The instant of the first event of the stream that is open; None while events cannot be relied on."""
+        """The instant of the current stream's first event; None while events are not reliable."""
         self.received = 0
         self.streams = 0
         self.failures = 0
 
     async def follow(self, backoff: Backoff) -> None:
-        """Take hints until cancelled."""
+        """Receive events until cancelled."""
         is_logged = False
         while True:
             has_events = True
@@ -63,6 +62,7 @@ class EventHints:
             except RuntimeCallError as error:
                 self.failures += 1
                 log.debug("Container events were interrupted: %s", error)
+            # Also after an end without an error: until the next stream's first event, changes may go unnoticed.
             self.reliable_since = None
             self._interrupted()
             await trio.sleep(backoff.next_seconds() if has_events else ASK_AGAIN_SECONDS)
@@ -71,7 +71,7 @@ class EventHints:
         async with self._runtime.events() as events:
             async for event in events:
                 if self.reliable_since is None:
-                    backoff.reset()
+                    backoff.reset()  # only here: a stream that ends without an event must not be reopened at once
                     self.streams += 1
                     self.reliable_since = instant()
                 self.received += 1
@@ -79,5 +79,5 @@ class EventHints:
                     self._request_relist(event.pod_uid)
 
     def __repr__(self) -> str:
-        trust = "not to be relied on" if self.reliable_since is None else "reliable"
-        return f"<EventHints {trust}, {self.received} came>"
+        trust = "not reliable" if self.reliable_since is None else "reliable"
+        return f"<EventHints {trust}, {self.received} received>"

@@ -1,7 +1,7 @@
 """PLEG's measurements of itself, as plain data.
 
-``Measured`` is what it adds up as it goes; ``Figures`` is how everything stands at one moment, for a scrape: the
-metrics endpoint spells it for Prometheus, which PLEG knows nothing of.
+``Measured`` accumulates; ``Figures`` is a snapshot for a scrape. The metrics endpoint formats it for Prometheus, which
+PLEG does not depend on.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 DECODES: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1)
-"""Upper bounds of what the event loop is kept for by a list, in seconds."""
+"""Upper bounds of the time for which a list blocks the event loop, in seconds."""
 
 
 class Measured(msgspec.Struct):
-    """Owns what PLEG has measured since it began. ``relists``: from a full list's first call until its changes were
-    known; ``decodes``: of that, reading and comparing the lists, while nothing else goes on; ``intervals``: from the
-    beginning of one list to that of the next; successful ones only, in seconds. ``pod_relists``: on-demand relists.
-    ``list_bytes``: the size of the last of everything."""
+    """Owns PLEG's measurements since its start. ``relists``: from a full list's first call until its changes were
+    known; ``decodes``: the part of it that decodes and compares the lists and blocks the event loop; ``intervals``:
+    from the beginning of one list to that of the next. All of them count only successful lists, in seconds.
+    ``pod_relists``: on-demand relists. ``list_bytes``: the size of the last full list."""
 
     relists: Distribution = field(default_factory=Distribution)
     decodes: Distribution = field(default_factory=partial(Distribution, DECODES))
@@ -37,12 +37,12 @@ class Measured(msgspec.Struct):
 
 
 class Figures(Frozen):
-    """How PLEG stands at one moment.
+    """A snapshot of PLEG's state.
 
-    ``listed_ago_seconds`` is the age of what the last successful list said, None before the first. Requests are for
-    on-demand relists: those that wait, those a newer full list answered, and those that found no room to wait.
-    ``hung_pods`` counts the pods that are reported to operators. Streams of events are counted when they bring their
-    first, and when they break or cannot be had.
+    ``listed_ago_seconds``: the age of the last successful list, None before the first. Requests are for on-demand
+    relists: those that wait, those that a newer full list answered, and those dropped because the queue was full.
+    ``hung_pods`` counts the pods that are reported to operators. ``event_streams`` counts streams that delivered an
+    event; ``event_stream_failures`` counts streams that broke or could not be opened.
     """
 
     measured: Measured

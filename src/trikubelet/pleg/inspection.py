@@ -1,7 +1,8 @@
-"""Inspects one pod: requests all that the runtime has of it, and keeps the data that must outlast a dead sandbox.
+"""Inspects one pod: gets the statuses of all its sandboxes and containers, and keeps the data that must outlast a dead
+sandbox.
 
-Only replies with news are decoded; the content of the others is known already. If no reply has news, the new
-observation differs from the one before only in its time.
+Only changed replies are decoded; the content of the others is known already. If no reply has changed, the new
+observation differs from the earlier one only in its time.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ async def inspect(
     before: PodObservation,
     began: float,
 ) -> PodObservation:
-    """The pod as it is now; ``listed`` is the pod in the lists, ``before`` how it was, made with the same ``digester``.
-    Raises RuntimeCallError."""
+    """Return the pod's current state; ``listed`` is the pod in the lists, ``before`` its last observation, made with
+    the same ``digester``. Raises RuntimeCallError."""
     replies = await runtime.statuses(change.sandboxes, change.containers)
     try:
         digests = (
@@ -63,7 +64,8 @@ async def inspect(
 def _records(
     replies: Iterable[Undecoded[Record]], digests: Iterable[bytes], held: Iterable[tuple[bytes, Record]]
 ) -> tuple[Record, ...]:
-    """Return the replies' records: the one held of that digest, or a new one. Raises RuntimeFailure."""
+    """Return the replies' records: the known one with the same digest, or a newly decoded one. Raises
+    RuntimeFailure."""
     known = dict(held)
     return tuple(
         reply.held(known[digest]) if digest in known else reply.decode()
@@ -72,7 +74,7 @@ def _records(
 
 
 def _are_of(before: PodObservation, replies: StatusReplies) -> bool:
-    """True if the replies are to the same questions as those before: the same answers to others are wrong ones."""
+    """True if the replies are for the same ids as before. The same content for another id is a wrong answer."""
     return [one.id for one in before.sandboxes] == [reply.id for reply in replies.sandboxes] and [
         one.id for one in before.containers
     ] == [reply.id for reply in replies.containers]
@@ -81,15 +83,15 @@ def _are_of(before: PodObservation, replies: StatusReplies) -> bool:
 def _placed(
     containers: Iterable[ContainerStatus], sandboxes: Iterable[SandboxStatus], listed: PodRecord | None
 ) -> tuple[ContainerStatus, ...]:
-    """With the sandbox each lives in, which lists report and statuses do not."""
-    ids = {sandbox.id: sandbox.id for sandbox in sandboxes}  # kept once, not once more for each container
+    """Return the containers with the id of their sandbox, which is in lists but not in statuses."""
+    ids = {sandbox.id: sandbox.id for sandbox in sandboxes}  # shares one string among all containers
     homes = {one.id: ids.get(one.sandbox_id, one.sandbox_id) for one in listed.containers} if listed else {}
     return tuple(one if one.sandbox_id else replace(one, sandbox_id=homes.get(one.id, "")) for one in containers)
 
 
 def _addresses(sandboxes: tuple[SandboxStatus, ...], before: PodObservation) -> tuple[str, ...]:
-    """The newest ready sandbox's addresses; the ones known before when no sandbox is ready, so that a pod that has
-    just stopped still says where it was."""
+    """Return the newest ready sandbox's addresses; without a ready sandbox the earlier ones, so that the status of a
+    pod that has just stopped still has its addresses."""
     if not sandboxes:
         return before.ips
     if sandboxes[0].ips:

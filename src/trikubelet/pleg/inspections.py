@@ -1,12 +1,12 @@
-"""Inspections: many pods side by side, within a bound, and one that hangs delays no other.
+"""Inspections: a bounded number of pods concurrently; one that hangs delays no other.
 
-    due ─► a place is free ─► under way ─► done or failed: settle(job, …)   ─► its place goes to the next
-                                  └─► hangs: its place goes to the next at once, it goes on beside them
+    due ─► a place is free ─► running ─► done or failed: settle(job, …)   ─► its place goes to the next
+                                └─► hangs: its place goes to the next at once; it continues without a place
 
-A pod has at most one inspection at a time; a bug in one is its failure, as an error of the runtime's is. One that takes
-longer than ``inspection_hung_seconds`` counts as hung and no longer against the bound; as each is given up after
-``runtime_call_seconds_max``, a runtime that hangs over every pod is asked for no more than ``inspections_max`` times
-one more than their quotient at a time.
+A pod has at most one inspection at a time. An unexpected exception in it is handled like an error of the runtime. An
+inspection that takes longer than ``inspection_hung_seconds`` counts as hung, and no longer against the bound. Each one
+times out after ``runtime_call_seconds_max``, so even a runtime that hangs for every pod has at most
+``inspections_max * (1 + runtime_call_seconds_max / inspection_hung_seconds)`` inspections at a time.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS: Final = 1.0
-"""How often it is looked whether an inspection has come to hang."""
+"""Period of the check for inspections that hang."""
 
 
 class Inspections:
-    """Owns how long inspections took, and makes those that are due.
+    """Owns the durations of inspections, and runs those that are due.
 
-    ``inspect`` makes one; ``settle`` gets the outcome: what was found or the error. ``as_listed`` returns a pod as
-    the newest full list has it. ``report`` gets, every ``CHECK_SECONDS``, the time and the pods whose inspection failed
-    or hangs.
+    ``inspect`` makes one; ``settle`` gets the result: an observation or the error. ``as_listed`` returns a pod as it is
+    in the newest full list. ``report`` gets, every ``CHECK_SECONDS``, the time and the pods whose inspection failed or
+    hangs.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class Inspections:
         self._report = report
         self._bounds = bounds
         self._tasks = BackgroundTasks()
-        self._barriers = FaultBarriers(log, "Pod %s: a bug in inspecting it; it is tried again")
+        self._barriers = FaultBarriers(log, "Pod %s: a bug in inspecting it; it is retried")
         self.seconds = Distribution()
-        """How long inspections took, from their place to their end, whatever that was."""
+        """The durations of inspections, successful or not, without their wait for a place."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Make inspections until cancelled. Started: what is due is begun."""
+        """Run inspections until cancelled. Started once inspections may begin."""
         async with self._tasks.held():
             task_status.started()
             async for now in Every(CHECK_SECONDS):
@@ -75,7 +75,7 @@ class Inspections:
                 self._report(now, self._pods.uninspected_pods(also_running=False))
 
     def begin(self) -> None:
-        """Begin what is due while there is a place. Never blocks."""
+        """Begin the inspections that are due while there are free places. Never blocks."""
         while self._pods.in_places < self._bounds.inspections_max:
             job = self._pods.begin_inspection(trio.current_time(), self._as_listed)
             if job is None:
@@ -87,7 +87,7 @@ class Inspections:
         with self._barriers.of(job.change.uid) as barrier:
             found = await self._found(job)
         if barrier.fault is not None:
-            # An error of the runtime's to all who wait: that is what they are ready for.
+            # Passed on as an error of the runtime, because that is the error which waiting workers handle.
             found = RuntimeFailure(f"a bug in inspecting it: {message_of(barrier.fault)}", "INTERNAL")
         self.seconds.add(trio.current_time() - began)
         self._settle(job, found)
@@ -102,5 +102,5 @@ class Inspections:
 
 
 def reason_of(error: Exception) -> str:
-    """An error of a call in words."""
+    """Return the text of a call's error."""
     return "timed out" if isinstance(error, trio.TooSlowError) else str(error)

@@ -1,15 +1,15 @@
-"""PLEG, the pod lifecycle event generator: observes what is really there.
+"""PLEG, the pod lifecycle event generator: observes the sandboxes and containers of the runtime.
 
     Dispatcher ─► list sandboxes and containers (undecoded) ─► core.relist: which pods changed ─► Inspections
-      ▲  every second all, and one pod that was asked for                                             │
+      ▲  all of them every second, and single pods on demand                                          │
       └─ request_relist(uid) ◄─ EventHints, after changes      wake the pod's worker ◄─ PodCache ◄────────────┘
 
-A change of state only shows which pod to look at; the inspection shows its state. A pod's record advances when its
-inspection has succeeded; until then every list reports it again.
+A list only shows which pods changed; the inspection of a pod gets its state. A pod's record advances when its
+inspection has succeeded; until then every list reports the pod again.
 
-Lists overlap, and the older must not have the last word. One record for each pod that is not idle, ``core.pleg_pod``,
-decides what is to be done about the pod, and what a late answer may still change. This module asks the runtime, and
-hands its answers on.
+Lists overlap, and an older list must not overwrite a newer one. One record for each pod that is not idle,
+``core.pleg_pod``, decides the next action for the pod, and what a late answer may still change. This module calls the
+runtime and passes its answers on.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_EVENT: Final = level(2)  # as upstream logs it, and in its words
+_EVENT: Final = level(2)  # upstream's level and text
 
 
 class Pleg:
-    """Owns the relist record and what is published of it; the only writer of the PodCache.
+    """Owns the relist record; the only writer of the PodCache.
 
-    ``wake`` gets the pods that changed in a way their workers must see, ``died`` in which of them something ended.
-    ``spans``: where each list of everything is traced, if anywhere; ``events``: of pods that cannot be inspected.
+    ``wake`` gets the pods with changes that their workers must see, ``died`` those in which a container or sandbox
+    ended. ``spans``: traces each full list, if given; ``events``: records events of pods that cannot be inspected.
     """
 
     def __init__(
@@ -97,19 +97,19 @@ class Pleg:
         self._last_error = ""
         self._failing_since: float | None = None
 
-    # ---- what others may ask ----
+    # ---- requests and queries ----
 
     def request_relist(self, uid: str) -> None:
-        """Ask for an on-demand relist of one pod, soon. Never blocks; asking twice is asking once."""
+        """Request an on-demand relist of one pod, soon. Never blocks; repeated requests are merged."""
         self._now(uid, pleg_pod.relist_requested(self._pods.get(uid), instant()))
 
     def request_inspection(self, uid: str) -> None:
-        """Ask for an on-demand relist of one pod and for its inspection, see ``ports.Relister``."""
+        """Request an on-demand relist of one pod and its inspection, see ``ports.Relister``."""
         self._now(uid, pleg_pod.inspection_requested(self._pods.get(uid), instant()))
 
     @contextmanager
     def changing(self, uid: str) -> Iterator[None]:
-        """The caller changes the pod within it, and the pod is looked at afterwards: see ``ports.Relister``."""
+        """Mark the pod as being changed by the caller; its end requests an inspection. See ``ports.Relister``."""
         self._pods.put(uid, pleg_pod.change_began(self._pods.get(uid)))
         try:
             yield
@@ -120,72 +120,73 @@ class Pleg:
         self._now(uid, pleg_pod.hinted(self._pods.get(uid), instant(), is_known=self.may_have(uid)))
 
     def _now(self, uid: str, pod: PlegPod) -> None:
-        """A look at the pod is due, and that is what became of its record."""
+        """Store the pod's record, whose relist or inspection is due now."""
         self._pods.put(uid, pod)
         self._changed_at = trio.current_time()
         self._dispatcher.wake()
 
     def unhealthy(self) -> str | None:
-        """Why PLEG is not healthy, or None. Pods that alone cannot be seen are no reason, see ``uninspected_pods``."""
+        """Return why PLEG is unhealthy, or None. Single pods that cannot be inspected are no reason, see
+        ``uninspected_pods``."""
         now = trio.current_time()
         problem = health.unlisted(now, self._listed_at, self._last_error, self._bounds)
         if problem is not None:
             return problem
-        # Unhealthy takes long; the pods are counted only when there is one that could be a reason.
+        # Counting all pods is expensive, so it is done only if a pod has been late for long enough.
         late = self._out_of_sight(self._bounds.relist_stale_seconds_max)
         return health.unseen(now, self._relist.pod_count(), late, self._bounds) if late else None
 
     def remark(self) -> str | None:
-        """Return a warning for operators although PLEG is healthy: the pods out of sight, or None."""
+        """Return a warning for operators although PLEG is healthy: the pods that cannot be inspected, or None."""
         late = self.uninspected_pods()
         return f"cannot inspect {health.named(trio.current_time(), late)}" if late else None
 
     def uninspected_pods(self) -> list[UninspectedPod]:
-        """The pods out of sight for so long that an operator should know, longest first."""
+        """Return the pods that could not be inspected for longer than ``inspection_hung_seconds``, longest first."""
         return self._out_of_sight(self._bounds.inspection_hung_seconds)
 
     def _out_of_sight(self, seconds: float) -> list[UninspectedPod]:
-        """The pods that have been out of sight for longer than that, longest first."""
+        """Return the pods that could not be inspected for longer than ``seconds``, longest first."""
         now = trio.current_time()
         return [one for one in self._pods.uninspected_pods() if now - one.since > seconds]
 
     def pod(self, uid: str) -> PodRecord | None:
-        """One pod as last listed; None when the runtime has nothing of it."""
+        """Return one pod as last listed; None if the runtime has nothing of it."""
         return self._relist.pod(uid)
 
     def uids(self) -> list[str]:
-        """The UIDs of every pod the runtime has, as last listed."""
+        """Return the UIDs of all pods of the runtime, as last listed."""
         return self._relist.uids()
 
     def uids_with_dead(self) -> list[str]:
-        """The UIDs of the pods of which something does not run, as last listed."""
+        """Return the UIDs of the pods with a sandbox or container that does not run, as last listed."""
         return self._relist.uids_with_dead()
 
     def container_ids(self) -> frozenset[str]:
-        """The ids of every container the runtime has, as last listed."""
+        """Return the ids of all containers of the runtime, as last listed."""
         return self._relist.container_ids()
 
     def is_running(self, uid: str) -> bool:
-        """True if something of the pod ran when it was last listed."""
+        """True if a sandbox or container of the pod ran when it was last listed."""
         return self._relist.is_running(uid)
 
     def running(self, beside: Collection[str]) -> list[PodRecord]:
-        """The pods of which something ran when they were last listed, but for those of ``beside``."""
+        """Return the pods that had a running sandbox or container when last listed, except those in ``beside``."""
         return self._relist.running(beside)
 
     def may_have(self, uid: str) -> bool:
-        """True if anything of the pod exists, as last listed or in the cache; true for every pod before the first
-        list."""
+        """True if a sandbox or container of the pod exists, as last listed or in the cache; True for every pod before
+        the first list."""
         known = self._cache.get(uid)
-        cached = bool(known.sandboxes or known.containers)  # a list may know better before the cache does
+        cached = bool(known.sandboxes or known.containers)  # a list may show the pod before the cache has it
         return cached or not self.has_listed or self._relist.pod(uid) is not None
 
     def counts(self) -> Counts:
-        """The number of pods and containers, by state."""
+        """Return the numbers of pods and containers, by state."""
         return self._relist.counts()
 
     def figures(self) -> Figures:
-        """PLEG's figures now."""
+        """Return PLEG's current figures."""
         now = trio.current_time()
         oldest = self._pods.began_first()
         return Figures(
@@ -208,26 +209,26 @@ class Pleg:
 
     @property
     def has_listed(self) -> bool:
-        """True if a list ever succeeded."""
+        """True if a full list has succeeded since the start."""
         return self._listed_at is not None
 
     @property
     def failing_since(self) -> float | None:
-        """When the first of the lists of everything began that have all failed since; None when the newest did not."""
+        """The beginning of the first of the latest, all failed full lists; None if the newest one succeeded."""
         return self._failing_since
 
     # ---- the tasks ----
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """List, inspect and publish until cancelled. Started: the first list has succeeded or failed, or
-        takes its time."""
+        """List, inspect and publish until cancelled. Started once the first list has succeeded or failed, or takes too
+        long."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._inspections.run)
             await nursery.start(self._dispatcher.run)
             task_status.started()
 
     async def follow_events(self, backoff: Backoff) -> None:
-        """Take the runtime's container events as hints where to look, until cancelled."""
+        """Use the runtime's container events as hints, until cancelled."""
         await self._events.follow(backoff)
 
     def _may_skip_list(self, now: float) -> bool:
@@ -244,7 +245,8 @@ class Pleg:
     # ---- full lists ----
 
     async def _is_connected(self, due_since: float) -> bool:
-        """Wait for a connection, as long as a call may take. Without one the list fails."""
+        """Wait for a connection, at most as long as a call may take. Return False, after recording the failed list, if
+        there is none."""
         try:
             with trio.fail_after(self._bounds.runtime_call_seconds_max):
                 await self._runtime.wait_connected()
@@ -263,6 +265,7 @@ class Pleg:
             with trio.fail_after(self._bounds.runtime_call_seconds_max):
                 sandboxes, containers = await self._lists(None)
             came = trio.current_time()
+            # The one step that blocks the event loop; the figure ``decodes`` watches its length.
             self._relist.take(sandboxes, containers)
             self._measured.decodes.add(trio.current_time() - came)
         except (RuntimeCallError, DecodeError, trio.TooSlowError) as error:
@@ -278,12 +281,13 @@ class Pleg:
         self._measured.list_bytes = list_bytes
 
     async def _lists(self, uid: str | None) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """Containers are listed after sandboxes, so that a container's sandbox is in the lists when it is."""
+        """Return the lists of sandboxes and containers, of one pod or of all."""
+        # Sandboxes come first: the sandbox of each listed container is older than it, and so in the lists, too.
         sandboxes = await self._runtime.list_sandboxes(uid)
         return sandboxes, await self._runtime.list_containers(uid)
 
     def _spread(self, due: Collection[str], began: float) -> None:
-        """A full list is in: pass its content to the pods it concerns."""
+        """Pass the result of a full list to the pods that it concerns."""
         self._listed_at = began
         self._last_error, self._failing_since = "", None
         self._problem_reports.listed()
@@ -291,6 +295,7 @@ class Pleg:
         if pending:
             self._changed_at = trio.current_time()
             self._dispatcher.wake()
+        # Before the inspections begin: one that fails at once must find its pod pending.
         self._cache.listed(began, pending)
         self._inspections.begin()
 
@@ -305,7 +310,7 @@ class Pleg:
     # ---- lists of one pod ----
 
     async def _list_one(self, uid: str, began: float) -> None:
-        if self._relist.has_unlabelled(uid):  # it would be thrown away
+        if self._relist.has_unlabelled(uid):  # a list by the pod's label would miss some of its containers
             self._pods.put(uid, pleg_pod.list_failed(self._pods.get(uid)))
             await trio.lowlevel.checkpoint()
             return
@@ -319,13 +324,13 @@ class Pleg:
             log.debug("On-demand relist of pod %s failed: %s", uid, reason_of(error))  # the next list will see it
 
     def _one_listed(self, uid: str, sandboxes: Sequence[bytes], containers: Sequence[bytes], began: float) -> None:
-        """A list of one pod is in: what it says, unless it comes too late."""
+        """Take in the result of an on-demand relist, unless a newer list has superseded it."""
         pod, end = pleg_pod.list_ended(
             self._pods.get(uid),
             began,
             self._listed_at,
             self._dispatcher.listing_since,
-            has_unlabelled=self._relist.has_unlabelled(uid),  # a full list may have shown it since
+            has_unlabelled=self._relist.has_unlabelled(uid),  # a full list may have found it since
         )
         if end is not ListEnd.TAKEN:
             if end is ListEnd.SUPERSEDED:
@@ -334,7 +339,7 @@ class Pleg:
             return
         change = self._relist.observe_pod(uid, sandboxes, containers, force=pod.must_be_inspected)
         self._pods.put(uid, pod)
-        if change is None:  # as recorded: what is known of it holds until now
+        if change is None:  # unchanged: the observation is confirmed as of now, without an inspection
             self._cache.put(replace(self._cache.get(uid), observed_at=began))
         else:
             self._pods.found(uid, Job(change, began))
@@ -348,14 +353,14 @@ class Pleg:
 
     async def _inspect(self, job: Job) -> PodObservation:
         if job.change.gone:
-            await trio.lowlevel.checkpoint()
+            await trio.lowlevel.checkpoint()  # every inspection is one, so that many removed pods do not block
             return PodObservation(job.change.uid, observed_at=job.began)
         uid = job.change.uid
         before, listed = self._cache.get(uid), self._relist.pod(uid)
         return await inspect(self._runtime, self._digester, job.change, listed, before, job.began)
 
     def _settle(self, job: Job, found: PodObservation | Exception) -> None:
-        """An inspection is over: publish what it found, or that it failed."""
+        """Publish the result of an inspection, or its failure."""
         change, uid = job.change, job.change.uid
         before = self._pods.get(uid)
         assert isinstance(before.inspection, Inspecting)
@@ -366,10 +371,10 @@ class Pleg:
             why = f"no answer within {self._bounds.runtime_call_seconds_max:g} s" if is_late else reason_of(found)
             self._pods.put(uid, pleg_pod.inspection_failed(before, why))
             self._cache.put_error(uid, job.began, found)
-            return  # its events come again with the inspection that succeeds
+            return  # the record does not advance: its events are reported when an inspection succeeds
         after = pleg_pod.inspected(before, instant())
         self._pods.put(uid, after)
-        if after.stale_since is not None:  # and so it is asked for again
+        if after.stale_since is not None:  # the pod changed during the inspection, so it is requested again
             self._changed_at = trio.current_time()
         is_newest = not before.inspection.is_outdated
         if is_newest:
@@ -377,8 +382,8 @@ class Pleg:
             _note(change)
         is_changed = self._cache.put(found, is_newest=is_newest)
         kinds = {event.kind for event in change.events}
-        # Starts and deaths are reported even where the cache knew already (docs/decisions/0007), a second look only if
-        # it shows more.
+        # Starts and deaths wake the worker even if the cache was up to date (docs/decisions/0007); a repeated
+        # inspection only if it found something new.
         if kinds & {EventKind.STARTED, EventKind.DIED} or (before.stale_since is not None and is_changed):
             self._wake.add(uid)
         if EventKind.DIED in kinds:
@@ -389,7 +394,7 @@ class Pleg:
 
 
 def _note(change: PodChange) -> None:
-    """Log what is on record of the pod from now on: each event once, however often lists had to report it."""
+    """Log the pod's events, once each: called when its record advances, not for every list that reports them."""
     for kind, id_, _ in change.events:
         event = f"Container{kind.name.capitalize()} {id_}"
         log.log(_EVENT, "SyncLoop (PLEG): event for pod %s/%s: %s", change.namespace, change.name, event)

@@ -1,11 +1,9 @@
-"""The pods about which PLEG has something to do, and whose turn it is.
+"""The pods for which PLEG has pending work, and their order.
 
-Each has one record, ``core.pleg_pod``; a pod without one is idle. Beside the records stand two lines, in the order of
-turns: the pods that were asked for, oldest first, and those whose inspection is due. Neither has more than the records
-do.
+Each has one record, ``core.pleg_pod``; a pod without a record is idle. In addition there are two queues: the pods with
+a requested relist, oldest first, and those whose inspection is due. Each queued pod has a record.
 
-A request for an on-demand relist that finds its line full is dropped: losing it is never worse than waiting for the
-next full list.
+A request for an on-demand relist is dropped if the queue is full: the next full list covers it.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PlegPods:
-    """Owns what PLEG has to do about each pod, and how many requests were answered or dropped without a list."""
+    """Owns PLEG's record of each pod, and the numbers of requests answered by full lists or dropped."""
 
     def __init__(self, requests_max: int) -> None:
         self._pods: dict[str, PlegPod] = {}
@@ -38,24 +36,24 @@ class PlegPods:
 
     @property
     def answered(self) -> int:
-        """Requests that a newer full list made unnecessary."""
+        """The number of requests that a newer full list made unnecessary."""
         return self._answered
 
     @property
     def dropped(self) -> int:
-        """Requests that found their line full."""
+        """The number of requests dropped because the queue was full."""
         return self._dropped
 
     def note_superseded(self) -> None:
-        """The list of one pod that was asked for is in, and a newer full list was there before it."""
+        """Count an on-demand relist whose result came after a newer full list."""
         self._answered += 1
 
     def get(self, uid: str) -> PlegPod:
-        """A pod's record; ``IDLE`` where there is nothing to do."""
+        """Return a pod's record; ``IDLE`` if there is nothing to do."""
         return self._pods.get(uid, IDLE)
 
     def put(self, uid: str, pod: PlegPod) -> None:
-        """Keep what became of a pod's record; the lines follow it."""
+        """Store a pod's new record, and update the queues."""
         if pod.requested_at is None:
             self._requested.pop(uid, None)
         elif uid not in self._requested:
@@ -83,11 +81,11 @@ class PlegPods:
 
     @property
     def requested(self) -> Collection[str]:
-        """The pods that were asked for and are not yet listed, oldest first."""
+        """The pods with a requested relist that has not begun, oldest first."""
         return self._requested.keys()
 
     def begin_list(self, after: float) -> str | None:
-        """Return the pod whose on-demand relist begins now; None when none may. Requests made by ``after`` wait on."""
+        """Return the pod whose on-demand relist begins now; None if none may. Requests made up to ``after`` wait."""
         for uid in self._requested:
             if self._pods[uid].may_be_listed(after):
                 self.put(uid, pleg_pod.list_began(self._pods[uid]))
@@ -97,20 +95,21 @@ class PlegPods:
     # ---- full lists ----
 
     def full_list_began(self) -> None:
-        """No on-demand relist is newer than the full list that begins now."""
+        """Record that a full list begins, which is newer than all earlier on-demand relists."""
         for uid, pod in [(uid, pod) for uid, pod in self._pods.items() if pod.is_newer_than_full_list]:
             self.put(uid, pleg_pod.full_list_began(pod))
 
     def full_list_ended(
         self, began: float, at: float, due: Collection[str], as_listed: Callable[[str], PodChange]
     ) -> set[str]:
-        """The full list that began at that instant is in, ``at`` now; ``due`` are not as recorded, ``as_listed`` says
-        how a pod is. Returns the pods for which it does not speak, or not before they are inspected."""
+        """Record at ``at`` the result of the full list begun at ``began``; the pods in ``due`` have changed,
+        ``as_listed`` returns the change of one. Return the pods that the list does not confirm, or only after their
+        inspection."""
         pending = set()
         differs = frozenset(due)
         for uid, pod in list(self._pods.items()):
             if pod is DUE:
-                pending.add(uid)  # thousands, on the first look at a large node, and nothing to be said of them
+                pending.add(uid)  # a fast path: after the start of a large node there are thousands of these
                 continue
             is_other = pod.supersedes_full_list and _is_other(pod.inspection, uid, as_listed)
             after = pleg_pod.full_list_ended(pod, began, at, is_due=uid in differs, is_other=is_other)
@@ -118,7 +117,7 @@ class PlegPods:
             self.put(uid, after)
             if pod.is_newer_than_full_list or after.inspection is not None:
                 pending.add(uid)
-        # Those that were idle: thousands on the first look, so not by ``put`` (docs/decisions/0012).
+        # The pods that were idle. After the start there are thousands, so ``put`` is avoided (docs/decisions/0012).
         idle = [uid for uid in due if uid not in self._pods]
         self._pods.update(dict.fromkeys(idle, DUE))
         self._due.update(dict.fromkeys(idle))
@@ -129,31 +128,33 @@ class PlegPods:
 
     @property
     def due(self) -> Collection[str]:
-        """Whose inspection is due, in the order of their turns."""
+        """The pods whose inspection is due, in their order."""
         return self._due.keys()
 
     @property
     def inspecting(self) -> Collection[str]:
-        """The pods under inspection."""
+        """The pods that are being inspected."""
         return self._inspecting.keys()
 
     @property
     def in_places(self) -> int:
-        """The number of inspections under way that count against the bound: those that do not hang."""
+        """The number of running inspections that count against the bound: those that do not hang."""
         return len(self._inspecting) - self._hung
 
     @property
     def has_uninspected(self) -> bool:
-        """True if some pod is under inspection, or the observation of it stale."""
+        """True if a pod is being inspected, or its observation is stale."""
         return bool(self._inspecting) or any(pod.stale_since is not None for pod in self._pods.values())
 
     def found(self, uid: str, job: Job) -> None:
-        """An on-demand relist found something to inspect. A worker waits for it: its turn comes before all others."""
+        """Record that an on-demand relist found a change."""
         self.put(uid, pleg_pod.found(self.get(uid), job))
+        # First in the queue, because a worker waits for it; changes found by full lists can wait.
         self._due.move_to_end(uid, last=False)
 
     def begin_inspection(self, now: float, as_listed: Callable[[str], Job]) -> Job | None:
-        """Whose inspection begins now; None when none is due. ``as_listed``: a pod as the newest full list has it."""
+        """Return the inspection that begins now; None if none is due. ``as_listed`` returns a pod as it is in the
+        newest full list."""
         for uid in self._due:
             pod = self._pods[uid]
             assert isinstance(pod.inspection, Waiting)
@@ -163,19 +164,19 @@ class PlegPods:
         return None
 
     def look_for_hung(self, before: float) -> None:
-        """The inspections that began before that time (Trio's clock) count as hung."""
+        """Mark the inspections that began before this time (Trio's clock) as hung."""
         for uid in list(self._inspecting):
             pod = self._pods[uid]
             if isinstance(pod.inspection, Inspecting) and not pod.inspection.is_hung and pod.inspection.since < before:
                 self.put(uid, pleg_pod.inspection_hangs(pod))
 
     def began_first(self) -> float | None:
-        """When the oldest inspection under way began (Trio's clock)."""
+        """Return the beginning of the oldest running inspection (Trio's clock); None without one."""
         running = (self._pods[uid].inspection for uid in self._inspecting)
         return min((one.since for one in running if isinstance(one, Inspecting)), default=None)
 
     def uninspected_pods(self, *, also_running: bool = True) -> list[UninspectedPod]:
-        """The pods out of sight, longest first: whose inspection failed last, or hangs, or (``also_running``) runs."""
+        """Return the pods whose last inspection failed, or hangs, or (``also_running``) runs; longest first."""
         found = [
             late
             for pod in self._pods.values()
@@ -189,8 +190,8 @@ class PlegPods:
         return len(self._pods)
 
     def __repr__(self) -> str:
-        requested = f"{len(self._requested)} asked for, {self.answered} answered by full lists, {self.dropped} dropped"
-        running = f"{self.in_places} under inspection, {self._hung} hang, {len(self._due)} wait"
+        requested = f"{len(self._requested)} requested, {self.answered} answered by full lists, {self.dropped} dropped"
+        running = f"{self.in_places} being inspected, {self._hung} hang, {len(self._due)} wait"
         return f"<PlegPods: {len(self)} not idle; {requested}; {running}>"
 
 
@@ -199,5 +200,5 @@ def _is_hung(inspection: Waiting | Inspecting | None) -> bool:
 
 
 def _is_other(inspection: Waiting | Inspecting | None, uid: str, as_listed: Callable[[str], PodChange]) -> bool:
-    """True if the inspection began, or is to begin, from another picture of the pod than the newest full list has."""
+    """True if the inspection began, or will begin, from a state of the pod that differs from the newest full list."""
     return inspection is not None and inspection.job is not None and inspection.job.change != as_listed(uid)

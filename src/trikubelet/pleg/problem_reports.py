@@ -1,9 +1,9 @@
-"""Reports of lists that fail and of pods that cannot be inspected: in the log, and in events of the pods.
+"""Reports failing lists and pods that cannot be inspected, in the log and in events of the pods.
 
-Both are tried again every second, and may go on for days, for thousands of pods. So a list's problem is said once for
-each kind of it, wherever in the reply it stands, until a list succeeds; and pods are named once, at most a line a
-second, when they come out of sight and when they are back. A pod that hangs or fails for as long as an operator should
-know gets an event, where a user looks first; of very many pods that is no pod's own problem, and the node reports it.
+Both are retried every second, perhaps for days and for thousands of pods. So each kind of list failure is logged once,
+whatever its position in the reply, until a list succeeds. Pods are named once when their inspection begins to fail and
+once when it works again, in at most one line a second. A pod that hangs or fails for ``hung_seconds`` gets an event,
+which is where its user looks first. If very many pods fail, the runtime is the cause, and the node reports it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EVENTS_MAX: Final = 20
-"""Pods out of sight that have an event."""
+"""Failing pods that get an event."""
 KINDS_MAX: Final = 20
-"""Kinds of problems with lists, until one succeeds: a runtime may make its words up."""
+"""Kinds of list failures that are logged until a list succeeds: a runtime may return endlessly varying texts."""
 _PLACE: Final = re.compile(r"\bid .* stands|\d+", re.DOTALL)
-"""The parts that differ between two texts of the same problem: runtimes list in an order drawn again."""
-REMEDY: Final = "what is shown of them is from before; see what the container runtime says (crictl inspectp, its log)"
+"""The parts that differ between two texts of the same failure: runtimes list in a random order."""
+REMEDY: Final = "their status is stale; check the container runtime (crictl inspectp, its log)"
 
 
 class ProblemReports:
-    """Owns what was said of lists that fail and of pods out of sight. ``events``: where these are recorded, if
-    anywhere; ``hung_seconds``: after how long."""
+    """Owns the reported failures of lists and pods. ``events``: records the pods' events, if given; ``hung_seconds``:
+    the delay before an event."""
 
     def __init__(self, events: Events | None, hung_seconds: float) -> None:
         self._events = events
@@ -44,18 +44,18 @@ class ProblemReports:
         self._with_event: set[str] = set()
 
     def list_failed(self, text: str) -> None:
-        """A list of everything failed, for that reason."""
+        """Report a failed full list and its reason."""
         kind = _PLACE.sub("", text)
         if kind not in self._kinds and len(self._kinds) < KINDS_MAX:
             self._kinds.add(kind)
             log.warning("Relist failed: %s", text)
 
     def listed(self) -> None:
-        """A list of everything succeeded."""
+        """Record a successful full list, after which each kind of failure is logged again."""
         self._kinds.clear()
 
     def look(self, now: float, late: Sequence[UninspectedPod]) -> None:
-        """These pods are out of sight now (Trio's clock), and no others."""
+        """Report the pods that cannot be inspected at this time (Trio's clock); ``late`` contains all of them."""
         if not late and not self._named:
             return
         before, self._named = self._named, {one.uid: one for one in late}
@@ -66,7 +66,7 @@ class ProblemReports:
         if back:
             names = ", ".join(f"{one.namespace}/{one.name}" for one in back[:NAMED_MAX])
             more = f" and {len(back) - NAMED_MAX} more" if len(back) > NAMED_MAX else ""
-            log.info("Inspected again, or gone: %s%s", names, more)
+            log.info("Inspection works again, or the pod is gone: %s%s", names, more)
         self._with_event &= self._named.keys()
         for one in late:
             if now - one.since > self._hung_seconds and one.uid not in self._with_event:
@@ -77,7 +77,5 @@ class ProblemReports:
             return
         self._with_event.add(one.uid)
         about = ObjectRef("Pod", one.name, one.namespace, one.uid)
-        message = (
-            f"The container runtime does not report the state of the pod ({one.why}): what is shown is from before"
-        )
+        message = f"The container runtime does not report the state of the pod ({one.why}); its status is stale"
         self._events.record(about, "Warning", "NotInspected", message)

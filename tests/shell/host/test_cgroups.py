@@ -138,7 +138,7 @@ async def test_slowly_lowered_limit_delays_no_other_pod(
             await begun.wait()
             await cgroups.ensure(guaranteed("v", "1Gi"))
             nursery.cancel_scope.cancel()
-        with pytest.raises(CgroupFailed, match="what was begun before has not ended yet"):
+        with pytest.raises(CgroupFailed, match="an earlier operation has not ended yet"):
             await cgroups.ensure(guaranteed("u", "256Mi"))
     finally:
         may_end.set()

@@ -469,7 +469,7 @@ async def test_hanging_listing_blocks_nothing_and_is_not_repeated(
                 await files.make_pod("u")
                 await files.make_log_directory(str(files._logs / "ns_p_u"), "c")
                 nursery.cancel_scope.cancel()
-            with pytest.raises(OSError, match="what was begun before has not ended yet"):
+            with pytest.raises(OSError, match="an earlier operation has not ended yet"):
                 await getattr(files, look)()
     finally:
         let_go.set()

@@ -165,7 +165,7 @@ async def test_what_a_step_raises_is_the_disks_answer(number: int) -> None:
 
 async def test_without_a_thread_to_be_had_the_disk_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     no_threads(monkeypatch)
-    with pytest.raises(DiskUnavailable, match="no thread can be started: '/dir'") as raised:
+    with pytest.raises(DiskUnavailable, match="cannot start a thread: '/dir'") as raised:
         await DiskSteps(ThreadShares("test"), "/dir").run(lambda: 1)
     assert errno.EAGAIN == raised.value.errno
 
@@ -237,7 +237,7 @@ async def test_so_many_owners_may_hang_and_those_that_do_not_are_forgotten() -> 
         assert number == await threads.run(f"/{number}", lambda number=number: number)  # type: ignore[misc]
     await given_up(threads, "/other", other)
 
-    with pytest.raises(OSError, match="2 directories are waited for already: '/third'") as raised:
+    with pytest.raises(OSError, match="2 directories already wait for their disks: '/third'") as raised:
         await threads.run("/third", lambda: 1)
 
     assert errno.EAGAIN == raised.value.errno

@@ -71,7 +71,7 @@ async def test_concurrent_equal_requests_are_sent_once(oracle: Oracle, autojump_
 
     by_key = {key: {answer for other, answer in told if other == key} for key in "ab"}
     assert [1, 1] == [len(by_key["a"]), len(by_key["b"])]
-    assert "0 being asked" in repr(answers)
+    assert "0 requested" in repr(answers)
 
 
 async def test_failed_or_cancelled_request_is_retried_by_the_next_waiter(
@@ -107,7 +107,7 @@ async def test_failed_or_cancelled_request_is_retried_by_the_next_waiter(
         gate.set()
 
     assert 2 == oracle.asked
-    assert "0 being asked" in repr(answers)
+    assert "0 requested" in repr(answers)
 
 
 async def test_only_so_many_answers_are_kept_and_those_in_use_longest(

@@ -49,7 +49,7 @@ async def test_of_too_many_it_is_said_once_that_there_are_others(
     assert [["a", "b", "c"], [], []] == said
     assert 3 == len(failure_log)
     (line,) = caplog.messages
-    assert line.startswith("More than 3 things fail of which each is said once an hour; d and others")
+    assert line.startswith("More than 3 operations fail, each logged once an hour; d and others")
 
     await trio.sleep(1800)
     failure_log.works_again("b")

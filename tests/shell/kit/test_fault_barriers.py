@@ -64,7 +64,7 @@ async def test_of_too_many_none_is_said_twice_within_the_hour(caplog: pytest.Log
     for number in range(REMEMBERED_MAX + 2):
         meet(met, f"Pod default/{number}")
     assert REMEMBERED_MAX + 1 == len(caplog.messages)
-    assert caplog.messages[-1].startswith(f"More than {REMEMBERED_MAX} things fail")
+    assert caplog.messages[-1].startswith(f"More than {REMEMBERED_MAX} operations fail")
     caplog.clear()
 
     for number in range(REMEMBERED_MAX + 2):

@@ -161,7 +161,7 @@ def test_a_stream_that_takes_no_more_is_problem_until_it_does_again() -> None:
     stream = Full()
     handler = LogHandler(Verbosity(0), stream=stream)
     handler.handle(record("x"))
-    assert "a line could not be written: no space left" == handler.problem
+    assert "cannot write a log line: no space left" == handler.problem
 
     stream.full = False
     handler.handle(record("x"))

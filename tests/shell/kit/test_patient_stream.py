@@ -89,15 +89,15 @@ def test_no_more_than_so_much_waits_and_how_much_is_lost_is_said(pipe: Pipe) -> 
 
     for number in range(5):
         handler.handle(logging.LogRecord("trikubelet", logging.INFO, "", 0, f"{number} {LINE[:-1]}", None, None))
-    assert "the log is not read: lines are lost" == handler.problem
-    assert "3 texts are lost" in repr(patient)
+    assert "the log is not being read: lines are lost" == handler.problem
+    assert "3 texts lost" in repr(patient)
 
     pipe.read(filled)
     said = pipe.read(2 * len(f"INFO 0 {LINE}"))
     assert ["INFO 0", "INFO 1"] == [line[:6] for line in said.splitlines()]
     patient.drain(WAIT)
     handler.handle(logging.LogRecord("trikubelet", logging.INFO, "", 0, "again", None, None))
-    wanted = "WARNING 3 lines of the log are lost here: the reader was too slow\nINFO again\n"
+    wanted = "WARNING 3 log lines were lost here: the reader was too slow\nINFO again\n"
     assert (wanted, None) == (pipe.read(len(wanted)), handler.problem)
 
 
@@ -110,7 +110,7 @@ def test_end_waits_only_for_output_that_is_read(pipe: Pipe, monkeypatch: pytest.
 
     assert pipe.read(filled + 11).endswith("last words\n")
     patient.drain(WAIT)
-    assert "0 bytes wait" in repr(patient)
+    assert "0 bytes queued" in repr(patient)
 
 
 def test_a_reader_that_has_gone_is_an_error_now_or_with_the_next_line(pipe: Pipe) -> None:
@@ -192,7 +192,7 @@ def test_what_has_no_thread_to_wait_in_waits_for_the_next_line(pipe: Pipe, monke
         machine.setattr(threading.Thread, "start", refuse)
         patient.write("one\n")
         patient.write("two\n")
-    assert "8 bytes wait" in repr(patient)
+    assert "8 bytes queued" in repr(patient)
     assert not patient._is_writing, "nobody would wait for what nobody writes"
     patient.write("three\n")
 

@@ -50,8 +50,8 @@ async def test_only_so_much_of_what_it_says_is_kept(monkeypatch: pytest.MonkeyPa
     ("expected", "text"),
     [
         ("ended with 3: no such registry", "print('no such registry', file=sys.stderr); sys.exit(3)"),
-        ("ended with 1: it says nothing on stderr", "sys.exit(1)"),
-        ("ended with -9: it says nothing on stderr", "os.kill(os.getpid(), 9)"),
+        ("ended with 1: nothing on stderr", "sys.exit(1)"),
+        ("ended with -9: nothing on stderr", "os.kill(os.getpid(), 9)"),
     ],
 )
 async def test_one_that_fails_is_quoted(expected: str, text: str) -> None:

@@ -123,12 +123,12 @@ async def test_without_a_thread_to_be_had_the_work_fails_as_other_work_of_the_sy
     with monkeypatch.context() as machine:
         no_threads(machine)
         for key in ("", "pod-1", "pod-1"):
-            with pytest.raises(OSError, match="no thread can be started") as raised:
+            with pytest.raises(OSError, match="cannot start a thread") as raised:
                 await pool.run(lambda: 1, key)
             assert errno.EAGAIN == raised.value.errno
 
     assert 1 == await pool.run(lambda: 1, "pod-1")
-    assert ["No thread can be started for mounts, are there too many processes? Will try again"] == caplog.messages
+    assert ["Cannot start a thread for mounts (too many processes?); retrying later"] == caplog.messages
 
 
 @pytest.mark.parametrize("key", ["", "pod-1"])

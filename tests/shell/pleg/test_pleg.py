@@ -841,7 +841,10 @@ async def test_pods_that_cannot_be_inspected_are_named_once_and_once_more_when_t
 
     assert first.startswith("Cannot inspect default/p0 (1s: no c0), default/p1 (1s: ")
     assert f" and 2 more: {REMEDY}" in first
-    assert second == "Inspected again, or gone: " + ", ".join(f"default/p{n}" for n in range(5)) + " and 1 more"
+    assert (
+        second
+        == "Inspection works again, or the pod is gone: " + ", ".join(f"default/p{n}" for n in range(5)) + " and 1 more"
+    )
 
 
 async def test_pod_with_a_hanging_inspection_is_reported_once_it_counts_as_hung(
@@ -859,7 +862,7 @@ async def test_pod_with_a_hanging_inspection_is_reported_once_it_counts_as_hung(
         assert said == f"Cannot inspect default/a (11s: no answer yet): {REMEDY}"
         [event] = watch.events.all()
         assert ("default/a", "a", "NotInspected") == (str(event.about), event.about.uid, event.reason)
-        assert "(no answer yet): what is shown is from before" in event.message
+        assert "(no answer yet); its status is stale" in event.message
         await trio.sleep(200)
         assert 1 == sum("Cannot inspect" in record.getMessage() for record in caplog.records)
         assert "default/a (212s: no answer within 30 s)" in (watch.pleg.remark() or "")

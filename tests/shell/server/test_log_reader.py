@@ -703,7 +703,7 @@ class Watched(AtOnce):
     async def run(self, owner: str, work: Callable[[], T]) -> T:
         self.steps += 1
         if self.refuses and self.steps >= self.hangs_at:
-            raise OSError(errno.EAGAIN, "no thread can be started")
+            raise OSError(errno.EAGAIN, "cannot start a thread")
         self.hangs = self.steps >= self.hangs_at
         return await super().run(owner, work)
 

@@ -233,7 +233,7 @@ async def test_a_disk_that_cannot_be_asked_for_want_of_threads_is_no_refusal(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_threads(monkeypatch)
-    assert (500, f"{root}/syslog: no thread can be started") == await asked(root, "syslog")
+    assert (500, f"{root}/syslog: cannot start a thread") == await asked(root, "syslog")
 
 
 async def test_a_program_that_cannot_be_started_is_what_is_answered_and_gives_its_place_back(

@@ -229,10 +229,10 @@ async def test_an_answer_for_which_there_is_no_thread_is_read_at_the_next(
     bench = Bench()
     async with bench.running():
         assert {"one": "app:1"} == await bench.snapshots.next()
-        bench.threads.error = OSError(errno.EAGAIN, "no thread can be started")
+        bench.threads.error = OSError(errno.EAGAIN, "cannot start a thread")
         bench.server.answer = (200, manifest("one", "app:2"))
         assert await bench.snapshots.none_within(50)
-        assert ["cannot be read: no thread can be started"] == [fault.problem for fault in bench.source.faults()]
+        assert ["cannot be read: cannot start a thread"] == [fault.problem for fault in bench.source.faults()]
 
         bench.threads.error = None
         assert {"one": "app:2"} == await bench.snapshots.next()

@@ -207,7 +207,7 @@ async def test_where_an_earlier_beginning_hangs_nothing_can_be_watched_yet(
             nursery.start_soon(watch)
             await trio.to_thread.run_sync(began.wait)
             nursery.cancel_scope.cancel()
-        with pytest.raises(OSError, match="what was begun before has not ended yet"):
+        with pytest.raises(OSError, match="an earlier operation has not ended yet"):
             await watch()
     finally:
         let_go.set()

@@ -834,7 +834,7 @@ async def test_a_file_for_which_there_is_no_thread_is_read_at_the_next_look(
     bench.directory.write("a.yaml", manifest("one"))
     async with bench.running():
         assert {"one": "app:1"} == await bench.snapshots.next()
-        bench.threads.error = OSError(errno.EAGAIN, "no thread can be started")
+        bench.threads.error = OSError(errno.EAGAIN, "cannot start a thread")
         bench.directory.write("a.yaml", manifest("one", "app:2"))
         assert await bench.snapshots.none_within(50)
         assert ["a.yaml"] == bench.faults()

@@ -76,7 +76,7 @@ async def test_a_given_up_write_of_a_block_devices_record_ends_before_the_next_o
             assert await trio.to_thread.run_sync(in_flush.wait, 60)
             nursery.cancel_scope.cancel()
         for write in writes.values():
-            with pytest.raises(OSError, match="what was begun before has not ended yet"):
+            with pytest.raises(OSError, match="an earlier operation has not ended yet"):
                 await write()
     finally:
         go_on.set()

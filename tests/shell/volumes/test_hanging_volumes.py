@@ -74,7 +74,7 @@ async def give_up(volumes: DiskVolumes, mounts: HangingMounts) -> None:
 async def test_what_hangs_is_not_begun_twice_and_is_reported(volumes: DiskVolumes, mounts: HangingMounts) -> None:
     await give_up(volumes, mounts)
 
-    with pytest.raises(VolumeFailed, match=r'volume "v" : .*begun before has not ended'):
+    with pytest.raises(VolumeFailed, match=r'volume "v" : .*earlier operation has not ended'):
         await volumes.set_up(hanging())
 
     told = volumes.progress(UID)
