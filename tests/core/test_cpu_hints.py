@@ -54,20 +54,6 @@ def test_reusable_cpus_must_be_within_the_set() -> None:
     assert [{1}] == preferred(cpu_hints(OF_B, parse_list("2-5,8-11"), 2, reusable))
 
 
-def test_held_cpus_are_the_only_hint() -> None:
-    asking = pod(app("a", 2))
-    state = assign(CpuState(OF_B.layout.cpus), UID, "a", parse_list("1,7"))
-    assert [{1}] == preferred(container_hints(OF_B, state, asking, asking.spec.containers[0]))
-    assert [{1}] == preferred(pod_hints(OF_B, state, asking))
-
-
-def test_changed_request_of_a_container_with_cpus_is_impossible() -> None:
-    asking = pod(app("a", 4))
-    state = assign(CpuState(OF_B.layout.cpus), UID, "a", parse_list("1,7"))
-    assert () == container_hints(OF_B, state, asking, asking.spec.containers[0])
-    assert () == pod_hints(OF_B, state, asking)
-
-
 def test_regular_container_is_hinted_to_the_nodes_of_the_init_container() -> None:
     asking = pod(app("a", 2), init=(app("i", 4),))
     state = assign(CpuState(OF_B.layout.cpus), UID, "i", parse_list("1,3,7,9"))

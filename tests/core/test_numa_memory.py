@@ -23,7 +23,7 @@ from trikubelet.core.numa_memory.state import (
 )
 from trikubelet.core.numa_memory.static import MemoryGiven, allocate, nodes_given
 from trikubelet.core.numa_memory.supply import Amount, Supply, check_reserved, reserved_memory, supply
-from trikubelet.core.topology.hints import NO_PREFERENCE, Hint, Hints, nodes_of
+from trikubelet.core.topology.hints import Hints, nodes_of
 from trikubelet.core.topology.policy import Affinity
 from trikubelet.core.topology.refusal import UNEXPECTED, Refused
 from trikubelet.model import k8s
@@ -210,19 +210,6 @@ def test_hints_leave_groups_together(
     assert {"memory", HP} >= found.keys()
     assert {expected} == {digits(hints) for hints in found.values()}
     assert found == pod_hints(supplied, state, asking)
-
-
-def test_held_memory_is_the_only_hint() -> None:
-    supplied = nodes_with((2, 1), (2, 1))
-    asking = pod(app("a", 1, 1))
-    state = all_given(supplied, asking, wants(1))
-    for found in (
-        container_hints(supplied, state, asking, asking.spec.containers[0]),
-        pod_hints(supplied, state, asking),
-    ):
-        assert {"memory": (Hint(2, True),), HP: (Hint(2, True),)} == found
-    changed = pod(app("a", 2, 1))
-    assert {"memory": NO_PREFERENCE, HP: NO_PREFERENCE} == pod_hints(supplied, state, changed)
 
 
 def test_memory_of_an_init_container_counts_for_the_same_nodes() -> None:

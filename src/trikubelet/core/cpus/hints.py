@@ -1,4 +1,4 @@
-"""The NUMA nodes that CPUs of a container's or pod's own can come from."""
+"""The NUMA nodes that CPUs of a container's or pod's own can come from. CPUs that are held already need no hints."""
 
 from __future__ import annotations
 
@@ -23,29 +23,18 @@ if TYPE_CHECKING:
 
 
 def container_hints(rules: CpuRules, state: CpuState, pod: k8s.Pod, container: k8s.Container) -> Hints | None:
-    """Return the hints for a container; None if it gets no CPUs of its own, none if its request changed."""
+    """Return the hints for a container; None if it gets no CPUs of its own."""
     count = exclusive_count(pod, container)
     if not count:
         return None
-    containers = state.of_pod(pod.metadata.uid)
-    if held := containers.get(container.name):
-        return _held_hints(rules, held, count)
-    reusable = handed_over(pod, container.name, containers)
+    reusable = handed_over(pod, container.name, state.of_pod(pod.metadata.uid))
     return cpu_hints(rules, available(rules, state), count, reusable)
 
 
 def pod_hints(rules: CpuRules, state: CpuState, pod: k8s.Pod) -> Hints | None:
     """Return the hints for all containers of a pod together."""
     count = pod_count(pod)
-    if not count:
-        return None
-    if held := frozenset().union(*state.of_pod(pod.metadata.uid).values()):
-        return _held_hints(rules, held, count)
-    return cpu_hints(rules, available(rules, state), count)
-
-
-def _held_hints(rules: CpuRules, held: frozenset[int], count: int) -> Hints:
-    return cpu_hints(rules, held, count) if len(held) == count else ()
+    return cpu_hints(rules, available(rules, state), count) if count else None
 
 
 def cpu_hints(rules: CpuRules, free: AbstractSet[int], count: int, reusable: AbstractSet[int] = frozenset()) -> Hints:

@@ -1,4 +1,4 @@
-"""The NUMA nodes that memory and huge pages of a container or pod can come from."""
+"""The NUMA nodes that memory and huge pages of a container or pod can come from. Held memory needs no hints."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from trikubelet.core.numa_memory.needs import container_needs, pod_needs
 from trikubelet.core.numa_memory.reuse import reusable
 from trikubelet.core.numa_memory.state import usage, violates_groups
-from trikubelet.core.topology.hints import NO_PREFERENCE, Hint, mask_of, node_sets
+from trikubelet.core.topology.hints import Hint, mask_of, node_sets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from trikubelet.core.numa_memory.needs import Needs
     from trikubelet.core.numa_memory.reuse import Reusable
-    from trikubelet.core.numa_memory.state import Block, MemoryState, NodeUse
+    from trikubelet.core.numa_memory.state import MemoryState, NodeUse
     from trikubelet.core.numa_memory.supply import Supply
     from trikubelet.core.topology.hints import Hints
     from trikubelet.model import k8s
@@ -23,32 +23,14 @@ if TYPE_CHECKING:
 def container_hints(supplied: Supply, state: MemoryState, pod: k8s.Pod, container: k8s.Container) -> dict[str, Hints]:
     """Return the hints for each resource of a container; nothing if it gets none from NUMA nodes."""
     needs = container_needs(pod, container)
-    blocks = state.of_pod(pod.metadata.uid)
-    if held := blocks.get(container.name):
-        return _held_hints(held, needs)
-    again = reusable(pod, container.name, blocks) if needs else {}
+    again = reusable(pod, container.name, state.of_pod(pod.metadata.uid))
     return dict.fromkeys(needs, memory_hints(supplied, state, needs, again))
 
 
 def pod_hints(supplied: Supply, state: MemoryState, pod: k8s.Pod) -> dict[str, Hints]:
     """Return the hints for each resource of all containers of a pod together."""
     needs = pod_needs(pod)
-    blocks = state.of_pod(pod.metadata.uid)
-    if blocks:
-        return _held_hints([block for held in blocks.values() for block in held], needs)
     return dict.fromkeys(needs, memory_hints(supplied, state, needs))
-
-
-def _held_hints(blocks: Iterable[Block], needs: Needs) -> dict[str, Hints]:
-    """Return the nodes of the blocks that are held already; no preference if they are not what is needed now."""
-    held: dict[str, int] = {}
-    masks = set()
-    for block in blocks:
-        held[block.resource] = held.get(block.resource, 0) + block.size_bytes
-        masks.add(mask_of(block.nodes))
-    if held != needs or len(masks) != 1:
-        return dict.fromkeys(needs, NO_PREFERENCE)
-    return dict.fromkeys(needs, (Hint(masks.pop(), is_preferred=True),))
 
 
 def memory_hints(supplied: Supply, state: MemoryState, needs: Needs, again: Reusable | None = None) -> Hints:
