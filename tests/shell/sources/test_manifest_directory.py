@@ -843,7 +843,7 @@ async def test_a_file_for_which_there_is_no_thread_is_read_at_the_next_look(
         assert {"one": "app:2"} == await bench.snapshots.next()
         assert [] == bench.faults()
     assert "bug" not in caplog.text
-    assert 1 == len([one for one in caplog.messages if "no thread" in one])
+    assert 1 == len([one for one in caplog.messages if "cannot start a thread" in one])
 
 
 async def test_manifest_that_is_removed_and_written_again_restarts_its_pod(autojump_clock: MockClock) -> None:
