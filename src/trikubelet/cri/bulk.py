@@ -1,8 +1,8 @@
-"""A large reply on its way out: gRPC's prefix and the pieces of one message, cut into DATA frames.
+"""Encodes a large outgoing reply: gRPC's prefix and the pieces of one message, split into DATA frames.
 
-h2 makes one frame after another, some 30 µs each, and wants the message in one piece; a list of 36 MB is 2,200 frames.
-``Wire.send_bulk`` has them from here, a batch at a time, and keeps flow control. The frames are as long as Go's servers
-make them, whatever longer ones the client would take: what is measured against a server of ours holds for others.
+h2 takes about 30 µs per frame and needs the message in one piece; a list of 36 MB has 2,200 frames. ``Wire.send_bulk``
+gets them from here in batches, and obeys flow control. The frames are as long as those of Go's servers, even if the
+client would accept longer ones, so that measurements with our server hold for others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DATA: Final = b"\x00\x00"
 
 
 class BulkMessage:
-    """Owns what is still to be sent of one message. ``left``: how many bytes."""
+    """Owns the unsent rest of one message. ``left``: its bytes."""
 
     def __init__(self, stream_id: int, pieces: Sequence[bytes]) -> None:
         length = sum(map(len, pieces))
@@ -30,7 +30,7 @@ class BulkMessage:
         self._full = self._header(FRAME_BYTES)
 
     def take(self, size: int) -> bytes:
-        """Frames with the next ``size`` bytes of the message, of which so many must be left."""
+        """Return frames with the next ``size`` bytes of the message; at least that many must be left."""
         parts: list[bytes | memoryview] = []
         self.left -= size
         while size >= FRAME_BYTES:

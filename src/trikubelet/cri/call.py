@@ -1,8 +1,9 @@
-"""A streaming call as the stubs see it, shaped like grpclib's client stream: send a message, receive messages, leave.
+"""A streaming call as used by the stubs, with the interface of grpclib's client stream: send a message, receive
+messages, leave the block.
 
-It waits for a connection before it is sent, and asks again by itself when the runtime certainly has not looked at it
-(a refused stream, or above the mark of a GOAWAY), a few times and only until the first answer. Everything else goes to
-the caller as an error of ``model.runtime_errors``. Leaving the block cancels what is unfinished.
+It waits for a connection before it is sent. It is retried automatically if the runtime certainly has not processed it
+(a refused stream, or a stream above the number in a GOAWAY), a few times and only before the first answer. All other
+failures are raised as errors of ``model.runtime_errors``. Leaving the block cancels an unfinished call.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Reply = TypeVar("Reply")
 
 
 class Call(Generic[Reply]):
-    """Holds one question from the first try to the last answer."""
+    """Owns one request from the first try to the last answer."""
 
     def __init__(self, name: str, open_exchange: Callable[[str], Awaitable[Exchange]], reply_type: Any) -> None:
         self._name = name
@@ -48,15 +49,16 @@ class Call(Generic[Reply]):
             self._exchange.abandon()
 
     async def send_message(self, message: Message, *, end: bool = True) -> None:
-        """Send the request, the only one there is (``end`` is for grpclib's sake). Waits for a connection."""
+        """Send the only request (``end`` exists because grpclib has it). Waits for a connection."""
         assert end
         assert self._request is None, "a call has one request"
         self._request = message.SerializeToString()
         await self._ask(self._request)
 
     async def recv_raw(self) -> bytes | None:
-        """The next answer, undecoded; None at the end of the stream. Raises the errors of ``model.runtime_errors``."""
-        assert self._request is not None, "nothing has been asked yet"
+        """Return the next answer, undecoded; None at the end of the stream. Raises the errors of
+        ``model.runtime_errors``."""
+        assert self._request is not None, "send_message must be called first"
         while True:
             assert self._exchange is not None
             try:
@@ -70,7 +72,7 @@ class Call(Generic[Reply]):
                 return reply
 
     async def recv_message(self) -> Reply | None:
-        """The next answer; None at the end of a stream. Raises the errors of ``model.runtime_errors``."""
+        """Return the next answer; None at the end of a stream. Raises the errors of ``model.runtime_errors``."""
         raw = await self.recv_raw()
         return None if raw is None else decoded(self._name, self._reply_type, raw)
 
@@ -94,7 +96,8 @@ class Call(Generic[Reply]):
 
 
 class RawReplies:
-    """The answers to a streaming call, undecoded, in order. No async generator: those mind being left half-way."""
+    """The answers of a streaming call, undecoded, in order. Not an async generator, because those need cleanup when a
+    loop is left early."""
 
     def __init__(self, call: Call[Any]) -> None:
         self._call = call

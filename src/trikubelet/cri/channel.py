@@ -1,16 +1,16 @@
-"""The client's end of gRPC: a channel to one runtime, kept up by a task of its own and waited for by its callers.
+"""The gRPC client: a channel to one runtime, kept connected by its own task; callers wait for the connection.
 
     closed ──open_channel──► connecting ──greeted──► connected
                                ▲      └─unreachable───┐   │ lost, or got GOAWAY (then the old one drains)
                                └──100 ms … 3 s─── waiting ◄┘
 
-A call made while the channel is not connected waits, until its caller's cancel scope ends; ``statistics`` says what it
-waits for. That a runtime is away is logged once for each kind of problem, when it comes back once more; until it has
-answered a call, one that greets and goes away is not back. Calls in flight when a connection breaks fail with
-RuntimeLost, since only the caller can know whether asking twice does harm.
+A call made while the channel is not connected waits until its caller's cancel scope ends; ``statistics`` reports the
+reason. An outage is logged once per kind of problem, and once more when the runtime is back. A runtime that only
+completes the handshake is not back; it must answer a call. Calls in progress when a connection breaks fail with
+RuntimeLost, because only the caller knows if a retry is safe.
 
-A call that finds no room, because the runtime takes only so many calls at a time, joins a queue; while there is one,
-new room is for its first. A round of a thousand calls waits there with one at a time, like all others.
+If there is no room for a call, because the runtime limits concurrent calls, the call joins a queue, and new room goes
+to the first in it. A round of a thousand calls waits there like a single call.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ STEADY_SECONDS: Final = 3.0
 _CONNECTED: Final = "connected"
 
 CALL_SECONDS: Final = tuple(0.005 * 2.5**power for power in range(14))
-"""Upper bounds of how long calls take: upstream's."""
+"""Upper bounds of the histogram of call durations, like upstream's."""
 
 Reply = TypeVar("Reply")
 
 
 class State(enum.Enum):
-    """The state of a channel, in a word for an operator."""
+    """The state of a channel, named for operators."""
 
     CLOSED = "closed"
     CONNECTING = "connecting"
@@ -70,7 +70,7 @@ class State(enum.Enum):
 
 
 class Statistics(Frozen):
-    """A channel at one moment. ``last_error`` is kept when the channel is connected again."""
+    """A snapshot of a channel. ``last_error`` is kept after a reconnect."""
 
     endpoint: str
     state: State
@@ -81,7 +81,7 @@ class Statistics(Frozen):
 
 
 class Channel:
-    """Owns which connection to the runtime is in use; only ``run`` makes one."""
+    """Owns the connections to the runtime; only ``run`` creates them."""
 
     def __init__(
         self,
@@ -95,8 +95,8 @@ class Channel:
         quiet: bool = False,
         spans: Spans | None = None,
     ) -> None:
-        """``peer``: the name of the other end, for the log; ``quiet``: failures are reported by the callers, not in the
-        log; ``spans``: makes a span of each call, if traces are wanted."""
+        """``peer``: the name of the server, for the log; ``quiet``: callers report failures, so they are not logged
+        here; ``spans``: traces each call, if given."""
         self._peer = peer
         self._endpoint = endpoint
         self._path = endpoint if connector else socket_path(endpoint)
@@ -104,14 +104,14 @@ class Channel:
         self._message_bytes_max = message_bytes_max
         self._calls_per_connection_max = calls_per_connection_max
         self._backoff = backoff or Backoff(RECONNECT_SECONDS_FIRST, RECONNECT_SECONDS_MAX, jitter=0.2)
-        self._connections: list[Connection] = []  # the last one is in use, those before it drain
+        self._connections: list[Connection] = []  # the last one is in use, the earlier ones drain
         self._state = State.WAITING
         self._connects = 0
         self._last_error = ""
         self._quiet = quiet
-        self._logged: set[str] = set()  # the kinds of problems, and the connecting, since the runtime last answered
+        self._logged: set[str] = set()  # the kinds of problems and connects logged since the last answer
         self._logged_last = ""  # the last of these
-        self._line: dict[trio.lowlevel.ParkingLot, None] = {}  # of those who wait for room, the longest first
+        self._line: dict[trio.lowlevel.ParkingLot, None] = {}  # the callers that wait for room, the longest first
         self._replaced = trio.lowlevel.ParkingLot()
         self.figures: Final = CallFigures(CALL_SECONDS)
         self._spans = spans
@@ -128,37 +128,36 @@ class Channel:
         timeout: None = None,
         metadata: None = None,
     ) -> Call[Reply]:
-        """A call that has not been sent yet, for the generated stubs. ``timeout`` and ``metadata`` are there because
-        grpclib's own stubs name them: the deadline is the caller's cancel scope, and CRI has no metadata."""
+        """Return a call that has not been sent yet, for the generated stubs. ``timeout`` and ``metadata`` exist only
+        because grpclib's stubs have them: the deadline is the caller's cancel scope, and CRI has no metadata."""
         assert timeout is None
         assert metadata is None
-        assert cardinality is Cardinality.UNARY_STREAM, (
-            "unary methods are asked by ``unary_raw``, and CRI has no others"
-        )
+        assert cardinality is Cardinality.UNARY_STREAM, "unary methods use ``unary_raw``, and CRI has no other kinds"
         return Call(name, self._open_exchange, reply_type)
 
     async def unary_raw(self, name: str, request: Message) -> bytes:
-        """One request and its reply, undecoded; ``name`` is like ``/runtime.v1.RuntimeService/Version``. Raises the
-        errors of ``model.runtime_errors``."""
+        """Send one request. Return its undecoded reply; ``name`` is like ``/runtime.v1.RuntimeService/Version``. Raises
+        the errors of ``model.runtime_errors``."""
         [answer] = await self.round([UnaryCall(name, request.SerializeToString())])
         if isinstance(answer, NotFound):
             raise answer
         return answer
 
     async def round(self, calls: Sequence[UnaryCall]) -> list[bytes | NotFound]:
-        """The undecoded replies to many unary requests, asked side by side, in the order of the calls. Raises the
-        first error of ``model.runtime_errors`` but NotFound, as soon as it is there."""
+        """Send many unary requests concurrently. Return the undecoded replies in the order of the calls. Raises the
+        first error of ``model.runtime_errors`` other than NotFound, as soon as it occurs."""
         return await Round(self, calls).answers()
 
     @asynccontextmanager
     async def stream_raw(self, name: str, request: Message) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """One request and an iterator of its replies, undecoded. Raises the errors of ``model.runtime_errors``."""
+        """Send one request. Yield an iterator of its undecoded replies. Raises the errors of
+        ``model.runtime_errors``."""
         async with Call[Any](name, self._open_exchange, None) as call:
             await call.send_message(request)
             yield RawReplies(call)
 
     async def wait_connected(self) -> None:
-        """Return once the channel is connected, at once if it is. Raises RuntimeUnavailable when it is closed."""
+        """Wait until the channel is connected. Raises RuntimeUnavailable if it is closed."""
         await trio.lowlevel.checkpoint()
         waiters = trio.lowlevel.ParkingLot()
         try:
@@ -169,7 +168,7 @@ class Channel:
             self.leave(waiters)
 
     def statistics(self) -> Statistics:
-        """The state of the channel, in words and numbers."""
+        """Return the state of the channel."""
         return Statistics(
             endpoint=self._endpoint,
             state=self._state,
@@ -201,7 +200,7 @@ class Channel:
                 waiters.unpark_all()
 
     async def _keep_one(self, nursery: trio.Nursery) -> None:
-        """Make a connection, hold it until new calls need another, and wait as long as is decent."""
+        """Make a connection, keep it until new calls need another one, and back off."""
         self._state = State.CONNECTING
         since = trio.current_time()
         connection = await self._connect(nursery)
@@ -209,7 +208,8 @@ class Channel:
             while connection.open:
                 await self._replaced.park()
             self._note("lost", connection.reason)
-        # A connection that has held for a while was a good one; one that breaks at once must not be made in a loop.
+        # Only a connection that lasted resets the backoff: otherwise one that breaks at once would be retried in a
+        # loop.
         if trio.current_time() - since > STEADY_SECONDS:
             self._backoff.reset()
         self._state = State.WAITING
@@ -225,7 +225,7 @@ class Channel:
                     on_change=self._on_change,
                     calls_max=self._calls_per_connection_max,
                 )
-                # In the channel's nursery, for a connection that is replaced lives on until its calls are answered.
+                # In the channel's nursery, because a replaced connection lives on until its calls are answered.
                 await nursery.start(self._hold, connection)
             except OSError as error:
                 kind = reason = connect_failure(self._path, error)
@@ -248,9 +248,9 @@ class Channel:
         return await connect_unix(self._path)
 
     def begin(self, path: str, waiters: trio.lowlevel.ParkingLot) -> Exchange | None:
-        """Begin a call now, whose answers wake those in ``waiters``. None where there is no connection, no room on it,
-        or others have waited longer: then those in ``waiters`` stand in line, are woken when it is their turn, and
-        stay the first until they have begun a call or left. Raises RuntimeUnavailable when the channel is closed."""
+        """Begin a call now, whose answers wake the tasks in ``waiters``. Return None if there is no connection, no room
+        on it, or an older waiter. Then ``waiters`` are queued, woken when it is their turn, and stay first until they
+        have begun a call or called ``leave``. Raises RuntimeUnavailable if the channel is closed."""
         connection = self._usable()
         if connection is None or next(iter(self._line), waiters) is not waiters:
             self._line[waiters] = None
@@ -260,16 +260,18 @@ class Channel:
         return exchange
 
     def note(self, path: str, seconds: float, *, failed: bool) -> None:
-        """Count a unary call that has ended. Streams are not counted: they take as long as their readers listen."""
+        """Count a unary call that has ended. Streams are not counted, because their readers determine their
+        duration."""
         self.figures.note(path, seconds, failed=failed)
 
     def leave(self, waiters: trio.lowlevel.ParkingLot) -> None:
-        """Wait for room no longer, if they did; the next in the queue is woken if there is room."""
+        """Remove ``waiters`` from the queue; the next in it is woken if there is room."""
         self._line.pop(waiters, None)
         self._call_first()
 
     def _call_first(self) -> None:
-        """Each who begins calls the next, since room may have come for many at once."""
+        """Wake the first in the queue. Each one that begins a call wakes the next, because there may be room for
+        many."""
         if self._line and self._connections and self._connections[-1].has_room:
             next(iter(self._line)).unpark_all()
 
@@ -290,7 +292,7 @@ class Channel:
 
     def _on_change(self) -> None:
         connection = self._connections[-1] if self._connections else None
-        # In another state it is an earlier one, which drains, and says nothing about the next.
+        # In other states the connection is an earlier one, which drains and proves nothing about the next.
         if self._state is State.CONNECTED and connection is not None and connection.has_answered:
             self._note_answered()
         if connection is None or not connection.open:
@@ -313,21 +315,21 @@ class Channel:
             log.info("connected to the %s at %s", self._peer, self._endpoint)
 
     def _note_answered(self) -> None:
-        """The runtime is there, and what is said of it next is news. A log must not end with its being away."""
+        """Record that the runtime answered: log its return if an outage was logged, and log the next problem anew."""
         if self._logged and self._logged_last != _CONNECTED:
             self._log_connected()
         self._logged.clear()
 
     def _note(self, kind: str, reason: str) -> None:
-        """Say what went wrong, unless the like was said since the runtime last answered: what rubbish says of itself is
-        never the same twice."""
+        """Log a problem, unless its kind was logged since the runtime last answered. The kind counts and not the text,
+        because a peer that is no gRPC server may return a different text each time."""
         self._last_error = reason
         if kind in self._logged:
             return
         self._logged.add(kind)
         self._logged_last = kind
         if not self._quiet:
-            log.warning("%s at %s: %s; trying until it is there", self._peer, self._endpoint, reason)
+            log.warning("%s at %s: %s; retrying until it answers", self._peer, self._endpoint, reason)
 
 
 @asynccontextmanager
@@ -340,8 +342,8 @@ async def open_channel(
     quiet: bool = False,
     spans: Spans | None = None,
 ) -> AsyncGenerator[Channel, None]:
-    """A channel for the length of the block. Its task is shielded: cancelling the block's caller leaves the channel
-    usable until the block is left, so that farewells can be said. Raises ValueError for an impossible endpoint."""
+    """Yield a channel, open within the block. Its task is shielded: after a cancellation the channel stays usable until
+    the block ends, so that pods can be stopped. Raises ValueError for an invalid endpoint."""
     limit = message_bytes_max
     channel = Channel(endpoint, peer=peer, message_bytes_max=limit, connector=connector, quiet=quiet, spans=spans)
     try:
@@ -353,7 +355,7 @@ async def open_channel(
             finally:
                 scope.cancel()
     except BaseExceptionGroup as group:
-        # The nursery is ours and not the caller's business: an error of the block leaves it as it was raised.
+        # The caller does not know about this nursery, so its group is unwrapped: errors of the block stay as raised.
         if len(group.exceptions) == 1:
             raise group.exceptions[0] from group.exceptions[0].__cause__
         raise

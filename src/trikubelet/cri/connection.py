@@ -3,8 +3,9 @@
     greeting ──the other side's SETTINGS──► open ──GOAWAY, or used up──► draining ──last call ended──► ended
         └──────────────── closed, broken, not HTTP/2 ───────────────────────┴──────────────────────────────┘
 
-``Channel`` owns it: it starts ``run``, asks while the connection is open, and makes the next one when it is not. Every
-call still there when the connection ends fails with RuntimeLost; one the runtime has not looked at, with NotProcessed.
+``Channel`` owns it: it starts ``run``, begins calls while the connection is open, and then makes the next connection. A
+call that is unfinished when the connection ends fails with RuntimeLost; one that the runtime certainly has not
+processed, with NotProcessed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 
     from trikubelet.kit.spans import Asking
 
-# HTTP/2 has 2**30 calls for a client and no way to begin again; at a hundred a second that is four months.
+# HTTP/2 allows a client 2**30 streams per connection, and their numbers never restart; at a hundred calls a second that
+# is four months.
 CALLS_PER_CONNECTION_MAX: Final = 2**29
 
 
@@ -56,10 +58,10 @@ class Connection:
         calls_max: int = CALLS_PER_CONNECTION_MAX,
     ) -> None:
         self.exchanges: dict[int, Exchange] = {}
-        self.reason = ""  # why it takes no more calls
-        self.has_answered = False  # to a call: a greeting says little of what comes after it
+        self.reason = ""  # why it accepts no more calls
+        self.has_answered = False  # a call: SETTINGS alone do not prove that the runtime works
         self._calls_left = calls_max
-        self._on_change = on_change  # more or less room, or none any more
+        self._on_change = on_change  # the room for calls has changed, or the connection has ended
         self._greeted = trio.Event()
         self._wire = Wire(stream, self._on_event, client=True, message_bytes_max=message_bytes_max, on_room=on_change)
         h2 = self._wire.h2
@@ -68,17 +70,18 @@ class Connection:
 
     @property
     def open(self) -> bool:
-        """True if new calls belong here."""
+        """True if the connection accepts new calls."""
         return self._greeted.is_set() and not self.reason and self._wire.ended is None
 
     @property
     def has_room(self) -> bool:
-        """True if a call can be sent now: neither the runtime's limit nor the outbox is full."""
+        """True if a call can be sent now: neither the runtime's limit is reached nor the outbox full."""
         limit: int = self._wire.h2.remote_settings.max_concurrent_streams
         return self.open and len(self.exchanges) < limit and not self._wire.crowded
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Carry the connection to its end; ``started`` means greeted. Raises RuntimeUnavailable if that never came."""
+        """Serve the connection to its end; ``started`` after the peer's SETTINGS. Raises RuntimeUnavailable if they
+        never come."""
         self._wire.greet({SettingCodes.ENABLE_PUSH: 0})
         try:
             async with trio.open_nursery() as nursery:
@@ -91,12 +94,12 @@ class Connection:
             raise RuntimeUnavailable(self.reason)
 
     def ask(self, path: str, waiters: trio.lowlevel.ParkingLot, span: Asking | None = None) -> Exchange:
-        """Begin a call, now; there must be room. The caller's cancel scope becomes its deadline, and those in
-        ``waiters`` are woken by what comes of it. ``span`` covers it and ends with it."""
+        """Begin a call now; there must be room. The caller's cancel scope becomes its deadline; its messages and its
+        end wake the tasks in ``waiters``. ``span`` ends with the call."""
         assert self.has_room
         block = self._header_block(path)
         deadline = trio.current_effective_deadline()
-        if deadline != math.inf:  # a literal, as it differs with each call: the table is for what comes again
+        if deadline != math.inf:  # a literal field, because it differs for each call and would fill HPACK's table
             block += literal_field("grpc-timeout", encode_timeout(deadline - trio.current_time()))
         if span is not None:
             block += b"".join(literal_field(name, value) for name, value in span.headers.items())
@@ -153,7 +156,7 @@ class Connection:
             self._on_goaway(event)
 
     def _on_block(self, block: Block) -> None:
-        """Headers or trailers. h2 reads them unless it has read the same before."""
+        """Handle headers or trailers. h2 decodes them, unless it has decoded the same block before."""
         key, h2 = (block.block, block.ends), self._wire.h2
         fields, exchange = self._meanings.recall(key), self.exchanges.get(block.stream_id)
         if fields is not None and exchange is not None and h2.headers_received(block.stream_id, last=block.ends):
@@ -171,7 +174,7 @@ class Connection:
 
     def _on_goaway(self, event: GoAway) -> None:
         self._drain(str(event))
-        # The server has not begun these (RFC 9113, 6.8), so their callers may safely ask again.
+        # The server has not begun these (RFC 9113, 6.8), so their callers may safely retry.
         for exchange in [e for e in self.exchanges.values() if e.stream_id > event.last_stream_id]:
             exchange.fail(NotProcessed(str(event)))
 

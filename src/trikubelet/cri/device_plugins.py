@@ -1,5 +1,5 @@
-"""Device plugins over gRPC (``ports.DeviceSockets``, ``ports.DevicePlugin``): calls over the same channel as the
-runtime's, and the server at which they register."""
+"""Device plugins over gRPC (``ports.DeviceSockets``, ``ports.DevicePlugin``): calls with the same Channel class as the
+runtime's, and the server for their registration."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class GrpcDeviceSockets:
 
     @asynccontextmanager
     async def plugin(self, endpoint: str) -> AsyncGenerator[DevicePlugin, None]:
-        """See ``ports.DeviceSockets``; so for the next two."""
+        """See ``ports.DeviceSockets``; the same holds for the next two methods."""
         async with open_channel(endpoint, peer="device plugin") as channel:
             yield GrpcDevicePlugin(channel)
 
@@ -74,7 +74,7 @@ class _Registration(RegistrationBase):
         try:
             await self._register(Registering(request.version, request.endpoint, request.resource_name))
         except (PluginFailed, ValueError) as error:
-            raise GRPCError(Status.UNKNOWN, str(error)) from error  # as Go's server answers with a plain error
+            raise GRPCError(Status.UNKNOWN, str(error)) from error  # like Go's server for a plain error
         await stream.send_message(pb.Empty())
 
 
@@ -86,7 +86,7 @@ class GrpcDevicePlugin:
         self._stub = DevicePluginStub(channel)
 
     async def options(self) -> PluginOptions:
-        """See ``ports.DevicePlugin``; so for all below."""
+        """See ``ports.DevicePlugin``; the same holds for the methods below."""
         reply = await answer(self._channel, lambda: self._stub.GetDevicePluginOptions(pb.Empty()))
         return PluginOptions(reply.get_preferred_allocation_available, reply.pre_start_required)
 
@@ -125,7 +125,7 @@ class GrpcDevicePlugin:
 
 
 class _Lists:
-    """The lists of a plugin, decoded. No async generator: those mind being left half-way."""
+    """The decoded lists of a plugin. Not an async generator, because those need cleanup when a loop is left early."""
 
     def __init__(self, replies: AsyncIterator[bytes]) -> None:
         self._replies = replies

@@ -1,7 +1,7 @@
-"""Where a runtime listens: a Unix socket, written ``unix:///run/containerd/containerd.sock`` or as a bare path.
+"""The endpoint of a runtime: a Unix socket, written ``unix:///run/containerd/containerd.sock`` or as a bare path.
 
-The one place that reads ``--container-runtime-endpoint``, makes an endpoint of a path, and puts a failed connect into
-words for an operator.
+The only module that parses ``--container-runtime-endpoint``, makes an endpoint from a path, and formats a failed
+connect for operators.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PATH_BYTES_MAX: Final = 107
 
 
 def socket_path(endpoint: str) -> str:
-    """The file system path of ``endpoint``. Raises ValueError, with a remedy, when it is none."""
+    """Return the file system path of ``endpoint``. Raises ValueError, with a remedy, if it is invalid."""
     scheme, colon, rest = endpoint.partition(":")
     if colon and "/" not in scheme:
         if scheme != "unix":
@@ -33,16 +33,16 @@ def socket_path(endpoint: str) -> str:
 
 
 def endpoint_at(path: str) -> str:
-    """The endpoint of a socket at ``path``: what ``socket_path`` reads, for which %20 in a URL is a space."""
+    """Return the endpoint of a socket at ``path``, percent-encoded as ``socket_path`` expects."""
     return f"unix://{path.replace('%', '%25')}"
 
 
 def connect_failure(path: str, error: OSError) -> str:
-    """Return why ``path`` could not be reached, for an operator."""
+    """Return why a connect to ``path`` failed, for operators."""
     if isinstance(error, FileNotFoundError):
         return f"no socket at {path}: the runtime is not running, or listens elsewhere"
     if isinstance(error, ConnectionRefusedError):
-        return f"no process listens at {path}: the runtime has gone and left its socket behind"
+        return f"no process listens at {path}: the runtime has ended and left its socket behind"
     if isinstance(error, PermissionError):
         return f"no permission for {path}: run as a user who may open it"
     return f"cannot connect to {path}: {error.strerror or error}"

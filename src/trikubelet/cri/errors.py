@@ -1,8 +1,8 @@
-"""The seam between gRPC statuses and ``model.runtime_errors``, in both directions.
+"""Maps gRPC statuses to ``model.runtime_errors``, and back.
 
-The client's end turns every status, every HTTP answer that is not gRPC and every reset stream into one of our classes;
-the server's end turns our classes back, so that a handler can raise what a caller will catch. No other part looks at a
-status code.
+The client turns every status, every HTTP answer that is not gRPC and every reset stream into one of our classes; the
+server turns our classes back, so that a handler can raise the errors that a caller catches. No other module handles
+status codes.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ _RESET: Final = {
 
 
 def error_for(code: int, message: str) -> RuntimeCallError:
-    """The error for gRPC status ``code``; codes that are not defined yet become a RuntimeFailure with their number."""
+    """Return the error for gRPC status ``code``; an unknown code becomes a RuntimeFailure with its number."""
     try:
         status = Status(code)
     except ValueError:
         return RuntimeFailure(message or f"the runtime answered with status {code} and no word", str(code))
     message = message or f"the runtime answered {status.name} and no word"
-    # Go's gRPC library marks an oversized message only by its text; the decision it calls for is another one.
+    # Go's gRPC library marks an oversized message only by its text. The caller must handle it differently: see lists.
     if status is Status.RESOURCE_EXHAUSTED and "message" in message and "larger than max" in message:
         return MessageTooLarge(message)
-    # Go's gRPC library marks a service that was never registered only by its text, too. A missing method has another
-    # text.
+    # Go's gRPC library marks an unregistered service only by its text, too, which differs from that of a missing
+    # method.
     if status is Status.UNIMPLEMENTED and message.startswith(_NO_CRI):
         return NoCriService(message)
     found = _CLASSES.get(status)
@@ -76,19 +76,19 @@ def error_for(code: int, message: str) -> RuntimeCallError:
 
 
 def error_for_http(status: int) -> RuntimeCallError:
-    """The error for an answer with another HTTP status than 200."""
+    """Return the error for an answer with another HTTP status than 200."""
     code = _HTTP.get(status, Status.UNKNOWN)
     return error_for(code.value, f"the runtime's socket answered HTTP status {status}, not gRPC")
 
 
 def error_for_reset(code: int) -> RuntimeCallError:
-    """The error for a stream that the other side reset with an HTTP/2 error code."""
+    """Return the error for a stream that the other side reset with an HTTP/2 error code."""
     status = _RESET.get(code, Status.INTERNAL)
     return error_for(status.value, f"the runtime reset the call (HTTP/2 error code {code})")
 
 
 def status_for(error: RuntimeCallError) -> tuple[Status, str]:
-    """The status and text with which a server answers when its handler raised ``error``."""
+    """Return the status and text with which a server answers when its handler raised ``error``."""
     text = str(error)
     if isinstance(error, RuntimeFailure):
         return Status.__members__.get(error.code, Status.UNKNOWN), text

@@ -1,6 +1,6 @@
-"""The listeners to a runtime's events, and the events they receive. The runtimes of our own have one each.
+"""The listeners to a runtime's events, and their queues. Each of our own runtimes has one board.
 
-An event is a hint to look. A listener that does not keep up loses the oldest ones, never the newest.
+An event is only a hint. A listener that does not keep up loses the oldest events, never the newest.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ EVENTS_WAITING_MAX: Final = 1000
 
 
 class ShownSandbox(Protocol):
-    """The facts that a board needs of a runtime's sandboxes."""
+    """The interface of a runtime's sandboxes that a board needs."""
 
     def status(self) -> pb.PodSandboxStatus:
-        """As ``PodSandboxStatus`` shows it."""
+        """Return its ``PodSandboxStatus``."""
 
 
 class ShownContainer(Protocol):
-    """The facts that a board needs of a runtime's containers."""
+    """The interface of a runtime's containers that a board needs."""
 
     def status(self) -> pb.ContainerStatus:
-        """As ``ContainerStatus`` shows it."""
+        """Return its ``ContainerStatus``."""
 
 
 class Listener:
-    """Owns the events one listener has not taken yet."""
+    """Owns the pending events of one listener."""
 
     def __init__(self) -> None:
         self._waiting: deque[pb.ContainerEventResponse] = deque(maxlen=EVENTS_WAITING_MAX)
         self._waiters = trio.lowlevel.ParkingLot()
 
     def put(self, event: pb.ContainerEventResponse) -> None:
-        """Add one."""
+        """Add an event."""
         self._waiting.append(event)
         self._waiters.unpark()
 
     async def take(self) -> pb.ContainerEventResponse:
-        """Wait for the oldest."""
+        """Wait for the oldest event and remove it."""
         await trio.lowlevel.checkpoint()
         while not self._waiting:
             await self._waiters.park()
@@ -61,7 +61,7 @@ class EventBoard:
 
     @contextmanager
     def listen(self) -> Generator[Listener]:
-        """Hear every event for the length of the block."""
+        """Receive all events within the block."""
         listener = Listener()
         self._listeners.add(listener)
         try:
@@ -77,7 +77,7 @@ class EventBoard:
         containers: Iterable[ShownContainer],
         now_ns: int,
     ) -> None:
-        """Something happened to container or sandbox ``id_``."""
+        """Send an event about container or sandbox ``id_`` to all listeners."""
         if not self._listeners:
             return
         event = pb.ContainerEventResponse(

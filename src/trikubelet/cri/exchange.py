@@ -1,12 +1,12 @@
-"""One question to the runtime and its answers: one HTTP/2 stream, as the client sees it.
+"""One request to the runtime and its answers: one HTTP/2 stream of the client.
 
     asking ──headers──► answering ──message──► answering ──trailers OK──► done
        │                    │
-       └────────────────────┴── trailers not OK · reset · connection lost · message refused ──► failed(error)
+       └────────────────────┴── trailers not OK · reset · connection lost · message rejected ──► failed(error)
                                 abandon() by the caller ──► gone, the runtime gets RST_STREAM
 
-``Connection`` makes one per call and feeds it what arrives, synchronously; the caller's task takes messages out. One
-exchange has one taker. A message that is taken opens the stream's window again; untaken ones stay bounded by it.
+``Connection`` creates one per call and passes received data to it, synchronously; one caller takes the messages. Taking
+a message opens the stream's window again, so the window bounds the messages that are not taken.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from trikubelet.core.frames import StreamData
     from trikubelet.kit.spans import Asking
 
-# Complete messages that were not taken yet, before we stop opening the window.
+# The limit of complete messages not taken yet; above it the window is not opened.
 UNTAKEN_BYTES_MAX: Final = STREAM_WINDOW_BYTES // 2
 MESSAGE_EXTRA_BYTES: Final = 64
-"""The memory of a message beyond its length; without it, empty ones would count for nothing, in any number."""
+"""The memory of a message in addition to its length, so that any number of empty messages counts, too."""
 
 
 class NotProcessed(Exception):
-    """The runtime has not looked at this call (it was refused, or above GOAWAY's mark): it is safe to ask again."""
+    """The runtime has not processed this call (it was refused, or above GOAWAY's number): a retry is safe."""
 
 
 class Exchange:
@@ -52,16 +52,16 @@ class Exchange:
         waiters: trio.lowlevel.ParkingLot,
         span: Asking | None = None,
     ) -> None:
-        """The tasks in ``waiters`` are woken by messages and by the end; it may be shared with other exchanges.
-        ``span`` ends with the call."""
+        """``waiters``: tasks woken by messages and by the end; may be shared with other exchanges. ``span`` ends with
+        the call."""
         self.stream_id = stream_id
         self._wire = wire
         self._forget = forget
-        self._midway = False  # the answer would be cut if it ended now
+        self._midway = False  # in the middle of a message
         self._messages: deque[bytes] = deque()
         self._untaken_bytes = 0
         self._owed = 0
-        self._said_all = False  # our end of the stream is closed
+        self._said_all = False  # our side of the stream is closed
         self._answering = False
         self._ended = False
         self._error: Exception | None = None
@@ -71,7 +71,7 @@ class Exchange:
     # ---- the caller's side ----
 
     async def say(self, message: bytes) -> None:
-        """Send the request and close our end. Failures show when the answer is taken."""
+        """Send the request and close our side. ``take`` raises the errors."""
         try:
             await self._wire.send_body(self.stream_id, frame(message), end=True)
         except StreamGone:
@@ -79,7 +79,7 @@ class Exchange:
         self._said_all = True
 
     async def take(self) -> bytes | None:
-        """The next message, or None once the runtime has ended the call with OK. Raises the errors of
+        """Return the next message, or None once the runtime has ended the call with OK. Raises the errors of
         ``model.runtime_errors`` and NotProcessed."""
         while not self._messages:
             if self._ended:
@@ -95,16 +95,16 @@ class Exchange:
 
     @property
     def has_answered(self) -> bool:
-        """True if there is a message that was not taken yet."""
+        """True if there is a message to take."""
         return bool(self._messages)
 
     @property
     def is_decided(self) -> bool:
-        """True if the outcome of a unary call is known: it has ended, or has more than one answer."""
+        """True if the result of a unary call is known: it has ended, or has more than one answer."""
         return self._ended or len(self._messages) > 1
 
     def sole(self, path: str) -> bytes:
-        """The answer to a unary call that is decided; ``path`` is its method's, for messages. Raises the errors of
+        """Return the answer of a decided unary call; ``path`` is its method's, for errors. Raises the errors of
         ``model.runtime_errors`` and NotProcessed."""
         if len(self._messages) > 1:
             raise RuntimeFailure(f"{path}: the runtime answered more than once", "INTERNAL")
@@ -115,7 +115,7 @@ class Exchange:
         return self._messages[0]
 
     def abandon(self) -> None:
-        """The caller is through with this call, answered or not. To be called in any case."""
+        """End the call for the caller, answered or not. Must always be called."""
         if not self._ended:
             self._wire.reset(self.stream_id, ErrorCodes.CANCEL)
             self._close(None, failed=True)
@@ -123,7 +123,7 @@ class Exchange:
     # ---- the connection's side, synchronous ----
 
     def on_headers(self, headers: dict[str, str], *, last: bool) -> None:
-        """HEADERS: the beginning of the answer, or its trailers, or both in one."""
+        """Handle HEADERS: the beginning of the answer, its trailers, or both in one."""
         if "grpc-status" in headers:
             self._on_status(headers, last=last)
         elif not self._answering and (status := headers.get(":status", "")) != "200":
@@ -136,7 +136,7 @@ class Exchange:
             self._answering = True
 
     def on_data(self, data: StreamData) -> None:
-        """DATA: messages, or pieces of one. Raises h2's FlowControlError when there is more than the window allows."""
+        """Handle DATA: messages, or parts of one. Raises h2's FlowControlError if it exceeds the window."""
         if self._ended:
             return
         if not self._answering:
@@ -159,11 +159,11 @@ class Exchange:
         self._open_window()
 
     def on_end(self) -> None:
-        """END_STREAM; trailers, if there were any, have closed the exchange already."""
+        """Handle END_STREAM without trailers, which would have closed the exchange already."""
         self.fail(RuntimeFailure("the runtime ended the call without saying how it went", "INTERNAL"))
 
     def fail(self, error: Exception, *, reset: bool = True) -> None:
-        """End the call with ``error``, once; unless ``reset`` is False (the stream is gone), reset the stream."""
+        """End the call with ``error``, once. Reset the stream, unless ``reset`` is False because it is gone."""
         if self._ended:
             return
         if reset:
@@ -182,7 +182,7 @@ class Exchange:
             self._done(None, last=last)
 
     def _done(self, error: Exception | None, *, last: bool) -> None:
-        if not (self._said_all and last):  # answered before it had heard all of the question, or not really ended
+        if not (self._said_all and last):  # answered before the whole request was sent, or not really ended
             self._wire.reset(self.stream_id, ErrorCodes.NO_ERROR)
         self._close(error)
 
@@ -210,5 +210,6 @@ class Exchange:
 
 
 def _number(text: str) -> int | None:
-    """A status of a few digits, or None; Python refuses to read thousands of them, and a header may have a million."""
+    """Parse a status of a few digits; None if it is invalid. Python raises for thousands of digits, and a header may
+    have a million."""
     return int(text) if len(text) < 10 and text.isascii() and text.isdigit() else None

@@ -1,10 +1,10 @@
-"""Protobuf replies of a container runtime as frozen records.
+"""Converts protobuf replies of a container runtime to frozen records.
 
-The runtime and image adapters call it on the way in; ``to_wire`` is the way out. A runtime newer than this agent may
-send states it does not know, and each has a meaning that does no harm: not ready, unknown.
+The runtime and image adapters call it for replies; ``to_wire`` converts the requests. A runtime newer than this agent
+may send unknown states, which are mapped to safe ones: not ready, unknown.
 
-Statuses are kept for as long as what they describe exists, so texts that many of them have in common are interned, and
-maps of labels and annotations, which would be most of their size, are left behind but for the entries that are read.
+Statuses are kept as long as their sandbox or container exists. So texts that many of them share are interned, and only
+those labels and annotations are kept that are read, because the maps would be most of their size.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ _CONTAINER_STATES: Final = {
     pb.CONTAINER_EXITED: ContainerState.EXITED,
 }
 _NO_PROGRAM: Final = "failed to get task pid"
-"""containerd's message about a start that it gave up before it asked for the program to run. After that, which it
-reports with another message, the program may run."""
+"""containerd's message for a start that it aborted before it ran the program. Later failures, after which the program
+may run, have another message."""
 _GIVEN_UP: Final = re.compile(r"context (canceled|deadline exceeded)|failed to start shim: .*signal: killed")
-"""How Go, and the processes that containerd starts for it, say that their caller has gone (seen of 1.6 and 2.2)."""
+"""The errors of Go, and of the processes that containerd starts, after the caller has gone (seen with 1.6 and 2.2)."""
 
 
 def decode_sandbox_status(raw: bytes) -> SandboxStatus:
-    """``PodSandboxStatus``, from the undecoded reply. Raises RuntimeFailure, also where it is less than a status."""
+    """Decode a reply of ``PodSandboxStatus``. Raises RuntimeFailure, also if the status is incomplete."""
     reply = decoded("PodSandboxStatus", pb.PodSandboxStatusResponse, raw)
     _check_whole("PodSandboxStatus", reply.status)
     return sandbox_status(reply)
 
 
 def decode_container_status(raw: bytes) -> ContainerStatus:
-    """``ContainerStatus``, from the undecoded reply. Raises RuntimeFailure, also where it is less than a status."""
+    """Decode a reply of ``ContainerStatus``. Raises RuntimeFailure, also if the status is incomplete."""
     reply = decoded("ContainerStatus", pb.ContainerStatusResponse, raw)
     _check_whole("ContainerStatus", reply.status)
     return container_status(reply)
 
 
 def sandbox_status(reply: pb.PodSandboxStatusResponse) -> SandboxStatus:
-    """``PodSandboxStatus``. A state this version does not know counts as not ready."""
+    """Convert a ``PodSandboxStatus``. An unknown state counts as not ready."""
     status = reply.status
     network = status.network
     ips = (network.ip, *(extra.ip for extra in network.additional_ips))
@@ -85,8 +85,8 @@ def sandbox_status(reply: pb.PodSandboxStatusResponse) -> SandboxStatus:
 
 
 def container_status(reply: pb.ContainerStatusResponse) -> ContainerStatus:
-    """``ContainerStatus``. A state this version does not know counts as unknown, and a container whose start was given
-    up as never started."""
+    """Convert a ``ContainerStatus``. An unknown state counts as unknown, and a container whose start was aborted as
+    never started."""
     status = reply.status
     state, reason = _state_and_reason(status)
     return ContainerStatus(
@@ -113,8 +113,8 @@ def container_status(reply: pb.ContainerStatusResponse) -> ContainerStatus:
 
 
 def _termination_file(status: pb.ContainerStatus) -> str:
-    """The name of the file behind the container's termination message, where that is not its attempt: upstream's
-    kubelet draws one. A mount from anywhere else is the pod's own, and no file for the agent to read from."""
+    """Return the name of the container's termination message file if it is not the attempt: upstream's kubelet uses a
+    random name. A mount from any other place is the pod's own, and the agent must not read it."""
     place = status.annotations.get(CONTAINER_TERMINATION_PATH, "")
     for mount in status.mounts:
         parts = PurePosixPath(mount.host_path).parts
@@ -124,8 +124,8 @@ def _termination_file(status: pb.ContainerStatus) -> str:
 
 
 def _check_whole(method: str, status: pb.PodSandboxStatus | pb.ContainerStatus) -> None:
-    """Refuse a status without id, name or time of creation: it is half a status, or none, and would have its pod
-    started beside itself. Upstream refuses the same."""
+    """Reject a status without id, name or creation time, like upstream: with an incomplete status the pod would be
+    started a second time."""
     has = {"id": status.id, "metadata.name": status.metadata.name, "created_at": status.created_at}
     lacking = [name for name, value in has.items() if not value]
     if lacking:
@@ -135,7 +135,7 @@ def _check_whole(method: str, status: pb.PodSandboxStatus | pb.ContainerStatus) 
 
 @lru_cache(_USERS_MAX)
 def _of(uid: int, gid: int, groups: tuple[int, ...]) -> User:
-    """Return one object for all containers of one user: users are few."""
+    """Return one shared object for all containers of a user, because there are few users."""
     return User(uid, gid, groups)
 
 
@@ -145,7 +145,7 @@ def _user(user: pb.LinuxContainerUser) -> User:
 
 @lru_cache(_AMOUNTS_MAX)
 def _held(*amounts: int) -> HeldResources | None:
-    """Return one object for all containers of one size: replicas have many."""
+    """Return one shared object for all containers of a size, because replicas have the same."""
     return HeldResources(*amounts) if any(amounts) else None
 
 
@@ -154,9 +154,10 @@ def _resources(reported: pb.LinuxContainerResources) -> HeldResources | None:
 
 
 def _state_and_reason(status: pb.ContainerStatus) -> tuple[ContainerState, str]:
-    """containerd gives a start up when its caller is gone, as an agent that is killed, and then shows a container that
-    ended as if its program could not be run. Nothing of it ever ran: that is no end to fail a pod for that runs but
-    once, nor a restart to count (but see ``pods.created_not_started``)."""
+    """Return the state and the reason. An aborted start counts as never started."""
+    # containerd aborts a start when its caller is gone, for example a killed agent, and then reports an exited
+    # container as if its program could not be run. Nothing ever ran: a pod that runs once must not fail for that, and
+    # it is no restart to count (but see ``pods.created_not_started``).
     never_ran = status.state == pb.CONTAINER_EXITED and not status.started_at and status.reason == "StartError"
     if never_ran and _GIVEN_UP.search(status.message):
         return ContainerState.CREATED, NO_PROGRAM if _NO_PROGRAM in status.message else status.reason
@@ -164,7 +165,7 @@ def _state_and_reason(status: pb.ContainerStatus) -> tuple[ContainerState, str]:
 
 
 def runtime_info(version: pb.VersionResponse, status: pb.StatusResponse) -> RuntimeInfo:
-    """``Version`` and ``Status`` together."""
+    """Combine ``Version`` and ``Status``."""
     return RuntimeInfo(
         name=version.runtime_name,
         version=version.runtime_version,
@@ -184,7 +185,7 @@ def runtime_info(version: pb.VersionResponse, status: pb.StatusResponse) -> Runt
 
 
 def image_info(image: pb.Image) -> ImageInfo:
-    """One image."""
+    """Convert one image."""
     return ImageInfo(
         id=image.id,
         repo_tags=tuple(image.repo_tags),
@@ -197,7 +198,7 @@ def image_info(image: pb.Image) -> ImageInfo:
 
 
 def container_event(event: pb.ContainerEventResponse) -> ContainerEvent:
-    """Return one event, reduced to the container it concerns."""
+    """Convert one event, reduced to its container."""
     return ContainerEvent(
         pod_uid=event.pod_sandbox_status.metadata.uid,
         container_id=event.container_id,
@@ -207,7 +208,7 @@ def container_event(event: pb.ContainerEventResponse) -> ContainerEvent:
 
 
 def container_stats(stats: pb.ContainerStats) -> ContainerStats:
-    """One container's stats."""
+    """Convert one container's stats."""
     cpu, memory = stats.cpu, stats.memory
     usage = Usage(
         at_ns=cpu.timestamp or memory.timestamp,
@@ -224,7 +225,7 @@ def container_stats(stats: pb.ContainerStats) -> ContainerStats:
 
 
 def image_stores(reply: pb.ImageFsInfoResponse) -> ImageStores:
-    """``ImageFsInfo``."""
+    """Convert an ``ImageFsInfo``."""
     images, layers = (
         tuple(ImageStore(one.fs_id.mountpoint, _fs_usage(one)) for one in found)
         for found in (reply.image_filesystems, reply.container_filesystems)
@@ -237,10 +238,10 @@ def _fs_usage(usage: pb.FilesystemUsage) -> FsUsage:
 
 
 def _optional(message: Any, name: str) -> int | None:
-    """A number that may be left out; only then it is another thing than zero."""
+    """Return an optional number; None if it is missing, which differs from zero."""
     return int(getattr(message, name).value) if message.HasField(name) else None
 
 
 def standard_streams(asked: pb.ExecRequest | pb.AttachRequest) -> StandardStreams:
-    """Which of a process' streams are wanted."""
+    """Return the requested standard streams of a process."""
     return StandardStreams(asked.stdin, asked.stdout, asked.stderr, asked.tty)

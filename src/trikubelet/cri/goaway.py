@@ -1,6 +1,6 @@
-"""GOAWAY: "no new calls; those up to this number will be answered", read and written.
+"""Reads and writes GOAWAY: "no new calls; those up to this number will be answered".
 
-It never reaches h2, which takes it for the end of everything (see ``core.frames``).
+It never reaches h2, which would end the whole connection (see ``core.frames``).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from hyperframe.frame import GoAwayFrame
 from trikubelet.model.frozen import Frozen
 
 TEXT_BYTES_MAX: Final = 200
-"""The length of the other side's reasons: they are logged and shown, and a frame may hold a quarter of a million."""
+"""The limit of the peer's reason, which is logged and reported; a frame could contain 256 KiB of it."""
 
 
 class GoAway(Frozen):
-    """The other side will take no new calls; those with a number above ``last_stream_id`` it has not looked at."""
+    """The peer accepts no new calls; it has not processed those with a number above ``last_stream_id``."""
 
     last_stream_id: int
     error_code: int
@@ -25,7 +25,7 @@ class GoAway(Frozen):
 
     @classmethod
     def read(cls, payload: bytes) -> GoAway:
-        """The meaning of a frame's payload, which has eight bytes or more; of its text the beginning."""
+        """Parse a frame's payload of at least eight bytes; a long text is cut."""
         last, code = int.from_bytes(payload[:4], "big") & 0x7FFF_FFFF, int.from_bytes(payload[4:8], "big")
         return cls(last, code, payload[8 : 8 + TEXT_BYTES_MAX].decode("utf-8", "replace"))
 
@@ -35,6 +35,6 @@ class GoAway(Frozen):
 
 
 def goaway_bytes(last_stream_id: int) -> bytes:
-    """A GOAWAY frame that lets the calls up to ``last_stream_id`` end in peace."""
+    """Return a GOAWAY frame that lets the calls up to ``last_stream_id`` finish."""
     frame: bytes = GoAwayFrame(0, last_stream_id=last_stream_id, error_code=0).serialize()
     return frame

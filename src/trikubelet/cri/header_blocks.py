@@ -1,9 +1,8 @@
-"""Header blocks that come again: what a block of bytes means, or how headers are written, without going through HPACK.
+"""A cache for repeated header blocks: their decoded or encoded form, without HPACK.
 
-A node that starts asks 30,000 times for a status with the same few header blocks, and is answered with few. But
-a block may point into the table that both ends keep of headers said before, so what is remembered of it holds only
-while that table stays as it is (RFC 7541, 2.3.2). In practice it changes during the first calls of a connection and
-never again.
+A node that starts requests 30,000 statuses with the same few header blocks, and gets few different ones. But a block
+may refer to the table of earlier headers that both ends keep, so a cache entry is valid only while that table is
+unchanged (RFC 7541, 2.3.2). In practice it changes during the first calls of a connection and never again.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ if TYPE_CHECKING:
     from hpack.table import HeaderTable
 
 REMEMBERED_MAX: Final = 64
-"""Some twenty methods one way; an answer that all is well and a few error texts the other."""
+"""About twenty methods for requests; the success and a few error texts for answers."""
 
 Key = TypeVar("Key")
 Meaning = TypeVar("Meaning")
 
 
 class HeaderBlocks(Generic[Key, Meaning]):
-    """Owns what is remembered of header blocks that one table gives their meaning."""
+    """Owns the cached header blocks of one HPACK table."""
 
     def __init__(self, table: HeaderTable) -> None:
         self._table = table
@@ -30,21 +29,21 @@ class HeaderBlocks(Generic[Key, Meaning]):
         self._shape = (0, 0)
 
     def recall(self, key: Key) -> Meaning | None:
-        """Return the remembered meaning, if it still holds."""
+        """Return the cached value, if it is still valid."""
         return self._known.get(key) if self._stands() else None
 
     def remember(self, key: Key, meaning: Meaning) -> None:
-        """Keep what was found out after ``recall`` knew nothing. If finding it out has changed the table, it would do
-        so the next time as well, and is not kept."""
+        """Cache a value that ``recall`` did not have. It is not cached if computing it changed the table, because the
+        next time would change it, too."""
         if self._stands():
             if len(self._known) == REMEMBERED_MAX:
                 self._known.clear()
             self._known[key] = meaning
 
     def _stands(self) -> bool:
-        """Return True if the table is unchanged; if not, forget all."""
-        # Entries come in at the front, each a tuple of its own, and fall out at the end: if the first is the same and
-        # there are as many, all are the same. The size says whether the next to come will push others out.
+        """True if the table is unchanged; otherwise the cache is cleared."""
+        # Entries are added at the front, each as a new tuple, and dropped at the end. So if the first entry is the same
+        # object and the count is the same, all are. The size decides if the next entry will push others out.
         entries = self._table.dynamic_entries
         newest, shape = (entries[0] if entries else None), (len(entries), self._table.maxsize)
         if newest is self._newest and shape == self._shape:

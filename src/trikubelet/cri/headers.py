@@ -1,7 +1,7 @@
-"""gRPC's headers: how a deadline and an error text are written into HTTP/2 header fields, and read back.
+"""gRPC's headers: encodes and decodes deadlines and error texts in HTTP/2 header fields.
 
-Pure text, after gRPC's PROTOCOL-HTTP2.md. grpclib's own functions are not used: they read the wall's monotonic clock
-instead of Trio's, and round a deadline down, so that a server would give up before its caller does.
+By gRPC's PROTOCOL-HTTP2.md. grpclib's functions are not used: they read the system's monotonic clock instead of Trio's,
+and round a deadline down, so that a server would give up before its caller.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _PLAIN: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != 
 
 
 def encode_timeout(seconds: float) -> str:
-    """``grpc-timeout`` for ``seconds`` (0 or more) from now, in the finest unit that fits and never too short."""
+    """Return ``grpc-timeout`` for ``seconds`` (0 or more) from now, in the finest unit that fits, rounded up."""
     for unit, divisor in (("n", 1e9), ("u", 1e6), ("m", 1e3), ("S", 1.0)):
         count = math.ceil(max(seconds, 0.0) * divisor)
-        # Nanoseconds only for what is shorter than a millisecond: no clock is that good.
+        # Nanoseconds only below a millisecond: clocks are not that precise.
         if count <= (1_000_000 if unit == "n" else _TIMEOUT_MAX):
             return f"{count}{unit}"
     return f"{min(math.ceil(seconds / 3600), _TIMEOUT_MAX)}H"
 
 
 def decode_timeout(value: str) -> float:
-    """Seconds. Raises ValueError when the value is none of ours."""
+    """Return the seconds of a ``grpc-timeout``. Raises ValueError for an invalid value."""
     digits, unit = value[:-1], value[-1:]
     if unit not in _UNIT_SECONDS or not (digits.isascii() and digits.isdigit()) or len(digits) > 8:
         raise ValueError(f"grpc-timeout: {value!r} is not up to eight digits and one of H M S m u n")
@@ -40,8 +40,8 @@ def decode_timeout(value: str) -> float:
 
 
 def encode_message(text: str) -> str:
-    """``grpc-message``: UTF-8 with everything but printable ASCII in percent form, and blanks at either end, which a
-    header field may not have."""
+    """Return ``grpc-message``: UTF-8, percent-encoded except for printable ASCII; spaces at either end are encoded,
+    too, because a header field may not have them."""
     encoded = quote(text, safe=_PLAIN, encoding="utf-8", errors="replace")
     inner = encoded.strip(" ")
     before = len(encoded) - len(encoded.lstrip(" "))
@@ -49,12 +49,12 @@ def encode_message(text: str) -> str:
 
 
 def decode_message(value: str) -> str:
-    """The text; bytes that are not UTF-8 are replaced, since an error about an error is no help."""
+    """Return the text; bytes that are not UTF-8 are replaced, because an error about an error text would hide it."""
     return unquote(value, encoding="utf-8", errors="replace")
 
 
 def to_dict(headers: Iterable[tuple[bytes | str, bytes | str]]) -> dict[str, str]:
-    """Header fields by name; of a repeated one the last counts."""
+    """Return header fields by name; the last one of a repeated field counts."""
     return {_text(name): _text(value) for name, value in headers}
 
 

@@ -1,9 +1,9 @@
-"""HTTP/2's state of one connection: h2, which is also notified of the frames that go past it.
+"""The HTTP/2 state of one connection: h2, which is also told about the frames that bypass it.
 
-Frames in which nothing is to be decided are written (``short``, ``bulk``) and read (``core.frames``) without h2, whose
-tens of microseconds for each would be most of what a call costs. It keeps count of them all the same: which streams
-there are, what the windows have left. It has no public words for that. Those it has are used here and nowhere else; a
-test says whether a new h2 has them still.
+Frames that need no decision are written (``short``, ``bulk``) and read (``core.frames``) without h2, which takes tens
+of microseconds for each and would be most of a call's cost. h2 must still account for them: its streams and windows. It
+has no public methods for that. Its private ones are used only in this module; a test checks that a new h2 still has
+them.
 """
 
 from __future__ import annotations
@@ -20,23 +20,22 @@ if TYPE_CHECKING:
     from hpack import HeaderTuple
 
 STREAMS_BEFORE_CLEARANCE: Final = 32
-"""New streams after which h2 puts away those that have ended."""
+"""New streams after which h2 removes those that have ended."""
 
 
 class StreamGone(Exception):
-    """The HTTP/2 stream, or its connection, has ended; what there was to send is of no use any more."""
+    """The HTTP/2 stream or its connection has ended; nothing can be sent any more."""
 
 
 class Http2(H2Connection):
-    """Owns the states of one connection's streams and the rest of its windows, whichever code wrote and read the
-    frames."""
+    """Owns the states of one connection's streams and its windows, also for frames that bypass h2."""
 
-    # How many ended streams h2 remembers. Its default of 65,536 is some 6 MB in an agent that runs for months.
+    # The number of ended streams that h2 remembers. Its default of 65,536 takes about 6 MB in a long-running agent.
     MAX_CLOSED_STREAMS = 4096
 
     def __init__(self, *, client: bool) -> None:
-        # h2's validation of incoming headers is off, too: it ends the whole connection over an error text with a
-        # blank at its end, as Go's servers send it. We look at six fields, and those carefully.
+        # h2's validation of incoming headers is disabled, too: it would end the whole connection for an error text with
+        # a trailing space, which Go's servers send. Only six fields are read here, with their own checks.
         super().__init__(
             H2Configuration(
                 client_side=client,
@@ -48,27 +47,27 @@ class Http2(H2Connection):
         )
 
     def window(self, stream_id: int) -> int:
-        """Return how many bytes of DATA may be sent on the stream now. Raises StreamGone."""
+        """Return the number of bytes of DATA that may be sent on the stream now. Raises StreamGone."""
         stream = self.streams.get(stream_id)
-        if stream is None or stream.closed:  # h2 keeps ended streams until it counts them
+        if stream is None or stream.closed:  # h2 keeps ended streams until its next count
             raise StreamGone("the stream has ended")
         return min(self.outbound_flow_control_window, stream.outbound_flow_control_window)
 
     # ---- what was sent past h2 ----
 
     def stream_begun(self) -> int:
-        """A client begins a stream, with headers; its number."""
+        """Record that this client begins a stream with headers. Return its number."""
         stream_id = self.get_next_available_stream_id()
         self.state_machine.process_input(ConnectionInputs.SEND_HEADERS)
         stream = self._begin_new_stream(stream_id, AllowedStreamIDs.ODD)
         stream.state_machine.process_input(StreamInputs.SEND_HEADERS)
         if stream_id // 2 % STREAMS_BEFORE_CLEARANCE == 0:
-            _ = self.open_outbound_streams  # h2 does so when it counts the open ones
+            _ = self.open_outbound_streams  # h2 removes ended streams when it counts the open ones
         return stream_id
 
     def data_sent(self, stream_id: int, flow_bytes: int, *, end: bool = False) -> None:
-        """DATA of so many bytes, no more than the window, as the ``end`` of what we send on the stream or not; what
-        headers are around it is all the same to h2."""
+        """Record that DATA of ``flow_bytes``, within the window, was sent; ``end``: it ended our side of the stream. h2
+        does not need to know about the headers around it."""
         stream = self.streams[stream_id]
         self.outbound_flow_control_window -= flow_bytes
         stream.outbound_flow_control_window -= flow_bytes
@@ -78,8 +77,8 @@ class Http2(H2Connection):
     # ---- what was received past h2 ----
 
     def headers_received(self, stream_id: int, *, last: bool) -> bool:
-        """An answer's headers or trailers. False if h2 should read them itself: they are not what would be expected
-        now."""
+        """Record an answer's headers or trailers. Return False if h2 must read them itself, because they are not
+        expected in this state."""
         stream = self.streams.get(stream_id)
         if stream is None or not stream.open or (stream.state_machine.headers_received and not last):
             return False
@@ -89,14 +88,14 @@ class Http2(H2Connection):
         return True
 
     def end_received(self, stream_id: int) -> None:
-        """DATA that ended the stream, if we have not done so ourselves."""
+        """Record that received DATA ended the stream, unless this side already has."""
         stream = self.streams.get(stream_id)
         if stream is not None and stream.open:
             stream.state_machine.process_input(StreamInputs.RECV_END_STREAM)
 
     def stream_received(self, stream_id: int, *, last: bool) -> bool:
-        """At a server: a stream that the client has begun with headers. False if h2 should read them itself: they begin
-        no new one."""
+        """At a server, record a stream that the client began with headers. Return False if h2 must read them itself,
+        because they do not begin a new stream."""
         if stream_id <= self.highest_inbound_stream_id or stream_id % 2 == 0:
             return False
         self.state_machine.process_input(ConnectionInputs.RECV_HEADERS)
@@ -109,7 +108,7 @@ class Http2(H2Connection):
         return True
 
     def fields_of(self, block: bytes) -> list[HeaderTuple]:
-        """A header block that was received. Raises h2's ProtocolError."""
+        """Decode a received header block. Raises h2's ProtocolError."""
         try:
             return list(self.decoder.decode(block, raw=True))
         except HPACKError as error:

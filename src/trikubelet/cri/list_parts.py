@@ -1,7 +1,7 @@
-"""The elements of the two lists of the CRI, and the requests for a part of one.
+"""The two lists of the CRI, and the requests for a part of one.
 
-Requests are made of a ``Part``. Replies stay undecoded: ``core.parts`` reads of their bytes what it takes to split and
-to join them. A chunk takes milliseconds, so others run between one and the next.
+Requests are made from a ``Part``. Replies stay undecoded: ``core.parts`` reads only the bytes that are needed to split
+and join them. A chunk takes milliseconds, so other tasks run between two chunks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ListKind(Frozen):
-    """The differences of the two lists. ``states`` by number, in the order in which a life passes through them."""
+    """The differences between the two lists. ``states`` by number, in the order of a container's life."""
 
     noun: str
     request: Any
@@ -48,7 +48,7 @@ CONTAINERS: Final = ListKind(
     stream_request=pb.StreamContainersRequest,
     filter=pb.ContainerFilter,
     state=pb.ContainerStateValue,
-    states={  # one that its runtime lost track of is unknown, and exited once the runtime has found out
+    states={  # "unknown" comes before "exited": a runtime that lost track of a container later finds that it exited
         pb.CONTAINER_CREATED: "created",
         pb.CONTAINER_RUNNING: "running",
         pb.CONTAINER_UNKNOWN: "unknown",
@@ -62,8 +62,7 @@ Pods = dict[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The selection: everything, or the items that each field that is set narrows it down to. ``pods`` are those to
-    split by, once they are known."""
+    """A selection of items: all, narrowed by each field that is set. ``pods``: the pods to split by, once known."""
 
     state: int | None = None
     namespace: str | None = None
@@ -71,7 +70,7 @@ class Part:
     pods: Pods = field(default_factory=dict, compare=False)
 
     def filter(self, kind: ListKind) -> Any:
-        """As a filter of the CRI; None for everything."""
+        """Return the CRI's filter; None for all items."""
         wanted = {POD_NAMESPACE: self.namespace, POD_UID: self.uid}
         labels = {name: value for name, value in wanted.items() if value is not None}
         if self.state is not None:
@@ -79,7 +78,7 @@ class Part:
         return kind.filter(label_selector=labels) if labels else None
 
     def is_narrower(self, other: Part) -> bool:
-        """True if it is a part of ``other``, and not the same."""
+        """True if this is a proper part of ``other``."""
         pairs = ((self.state, other.state), (self.namespace, other.namespace), (self.uid, other.uid))
         return self != other and all(theirs in (None, mine) for mine, theirs in pairs)
 
@@ -88,14 +87,14 @@ class Part:
         return self.state == list(kind.states)[-1]
 
     def words(self, kind: ListKind) -> str:
-        """For an operator: ``exited containers of namespace default``."""
+        """Describe the part for operators: ``exited containers of namespace default``."""
         state = "" if self.state is None else f"{kind.states[self.state]} "
         of = f" of pod {self.uid}" if self.uid else f" of namespace {self.namespace}" if self.namespace else ""
         return f"{state}{kind.noun}{of}"
 
 
 async def pods_of(chunks: Iterable[bytes]) -> Pods:
-    """The pods that have a sandbox in the list. Raises RuntimeFailure for a reply that cannot be read."""
+    """Return the pods that have a sandbox in the list. Raises RuntimeFailure for an invalid reply."""
     found: dict[str, set[str]] = {}
     for chunk in chunks:
         with _readable(SANDBOXES):
@@ -107,8 +106,8 @@ async def pods_of(chunks: Iterable[bytes]) -> Pods:
 
 
 async def joined(kind: ListKind, lists: Sequence[Sequence[bytes]]) -> list[bytes]:
-    """The chunks of several parts as those of one list, see ``core.parts``. Raises RuntimeFailure for a reply that
-    cannot be read."""
+    """Join the chunks of several parts into one list, see ``core.parts``. Raises RuntimeFailure for an invalid
+    reply."""
     last_first = []
     with _readable(kind):
         for chunk in parts.joined(lists, is_sandbox=kind is SANDBOXES):

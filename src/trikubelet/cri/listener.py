@@ -1,6 +1,6 @@
-"""A Unix socket to serve on: made in place of one whose server is gone, never in place of one that is served.
+"""A Unix socket for a server: replaces a socket whose server is gone, never one that is in use.
 
-Everything here is a handful of local system calls that do not wait, so nothing is async.
+Everything here is a few local system calls that do not block, so nothing is async.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class UnixListener:
     """Owns one socket file from ``bind`` to its removal."""
 
     def __init__(self, endpoint: str) -> None:
-        """Listen at a path or ``unix://`` URL. Raises ValueError for an impossible one and OSError: EADDRINUSE while
-        another process listens there or where something else than a socket is."""
+        """Listen at a path or ``unix://`` URL. Raises ValueError for an invalid one, and OSError: EADDRINUSE if another
+        process listens there or the file is not a socket."""
         self.path = Path(socket_path(endpoint))
         self._clear()
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -40,7 +40,7 @@ class UnixListener:
         self.listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
 
     def remove(self) -> None:
-        """Take the file away, unless another program has put another in its place."""
+        """Remove the file, unless another program has replaced it."""
         with suppress(FileNotFoundError):
             if self.path.lstat().st_ino == self._inode:
                 self.path.unlink()
@@ -59,6 +59,6 @@ class UnixListener:
             except ConnectionRefusedError:
                 self.path.unlink(missing_ok=True)
                 return
-            except BlockingIOError:  # its backlog is full: a server is there
+            except BlockingIOError:  # its backlog is full, so a server exists
                 pass
         raise OSError(errno.EADDRINUSE, f"another process listens at {self.path} already")

@@ -1,16 +1,16 @@
-"""The lists of sandboxes and containers, whatever their length: undecoded, in as many chunks as it takes.
+"""The lists of sandboxes and containers of any length: undecoded, in as many chunks as necessary.
 
     one message ──too large──► stream ──unimplemented──► per state ──too large──► per namespace ──too large──► per pod
          ▲                       │                           │
          ├───────────────────────┴── an eighth shorter than when it did not fit
-         └── ten seconds after a part was refused that cannot be narrowed
+         └── ten seconds after a part was rejected that cannot be narrowed
 
-One message comes first: nothing is cheaper, and below the message limit nothing else is needed. Streams are in CRI
-since 1.36; a runtime without them (every containerd so far) is asked for parts, by what its filters can do: one state,
-and labels that match exactly. A part is treated like the whole, so that only what does not fit is split further. The
-knowledge of a runtime is dropped with the connection: the next one may be to another.
+A single message is tried first: it is the cheapest, and below the message limit nothing else is needed. CRI has streams
+since 1.36. A runtime without them (every containerd so far) is asked for parts, selected by its filters: one state, and
+labels that match exactly. Each part is treated like the whole list, so that only a part that does not fit is split
+further. This knowledge is dropped with the connection, because the next one may be to another runtime.
 
-Parts are not one moment. That no container is lost between them is argued in docs/decisions/0005-lists-in-parts.md.
+Parts are not taken at the same time. docs/decisions/0005-lists-in-parts.md shows why no container is lost between them.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LIST_BYTES_MAX: Final = 256 * 2**20
-"""Bytes of one list, all chunks together: a quarter of a million containers."""
+"""Bytes of one list, all chunks together: about 250,000 containers."""
 PARTS_MAX: Final = 20_000
-"""Namespaces, or pods of one namespace. A runtime walks all it has for every part: more would never end in time."""
+"""Namespaces, or pods of one namespace. A runtime scans all its items for each part: more parts would time out."""
 PARTS_AT_ONCE_MAX: Final = 4
-"""Enough to hide the way there and back; more would keep the runtime from starting and stopping containers."""
+"""Concurrent requests: enough to hide the latency; more would delay the runtime's starts and stops of containers."""
 REFUSED_SECONDS: Final = 10.0
-"""How long a list stands as refused of which a part does not fit that cannot be narrowed. A runtime builds all of a
-message before it refuses it, so it is not asked with every relist."""
+"""How long a list is not requested after a part did not fit that cannot be narrowed. A runtime builds the whole message
+before it rejects it, so not every relist may ask."""
 
 
 class RuntimeLists:
-    """Both lists of one runtime."""
+    """The two lists of one runtime."""
 
     def __init__(self, channel: Channel) -> None:
         stub = RuntimeServiceStub(channel)
@@ -56,21 +56,21 @@ class RuntimeLists:
         self._containers = _List(channel, CONTAINERS, stub.ListContainers, stub.StreamContainers, self._pods)
 
     async def sandboxes(self, pod_uid: str | None = None) -> Sequence[bytes]:
-        """Every sandbox, or those of one pod. Raises MessageTooLarge when not even those of one state fit, and the
+        """Return all sandboxes, or those of one pod. Raises MessageTooLarge if not even those of one state fit, and the
         other errors of ``model.runtime_errors``."""
         return await self._sandboxes.get(pod_uid)
 
     async def containers(self, pod_uid: str | None = None) -> Sequence[bytes]:
-        """Every container, or those of one pod. Raises MessageTooLarge when not even those of one pod and state fit,
-        and the other errors of ``model.runtime_errors``.
+        """Return all containers, or those of one pod. Raises MessageTooLarge if not even those of one pod and state
+        fit, and the other errors of ``model.runtime_errors``.
 
-        Where it must be split by pod, it has the containers of pods that have a sandbox. All have: a runtime that
-        removes a sandbox removes the containers in it."""
+        A list that is split by pod has the containers of pods with a sandbox. These are all containers, because a
+        runtime that removes a sandbox removes the containers in it."""
         return await self._containers.get(pod_uid)
 
     @property
     def warning(self) -> str:
-        """Which lists are asked for in parts, for an operator; empty when none is."""
+        """A warning for operators that names the lists requested in parts; "" if there are none."""
         split = " and ".join(filter(None, (self._sandboxes.split, self._containers.split)))
         return split and f"{split}: not all fit in one message, and this container runtime has no streamed lists"
 
@@ -79,8 +79,8 @@ class RuntimeLists:
 
 
 class _List:
-    """Owns what the present connection has taught of one list: which parts of it have outgrown one message, and at what
-    length, whether it can be streamed, and until when it is not asked for since a part can be had in no way."""
+    """Owns the knowledge about one list on this connection: the parts that outgrew one message and their lengths, the
+    support for streams, and the time until which the list is not requested because a part cannot be transferred."""
 
     def __init__(
         self,
@@ -97,12 +97,12 @@ class _List:
         self._find_pods = find_pods
         self._reconnects = 0
         self._streams = True
-        self._outgrown: dict[Part, int] = {}  # bytes when it last did not fit, 0 while that is unknown
-        self._refused: Part | None = None  # the part that no request could get when all were last asked for
+        self._outgrown: dict[Part, int] = {}  # the length when it last did not fit, 0 if unknown
+        self._refused: Part | None = None  # the part that no request could get in the last full list
         self._refused_until = -math.inf
 
     async def get(self, pod_uid: str | None) -> list[bytes]:
-        """The list, or that of one pod."""
+        """Return the list, or that of one pod."""
         reconnects = self._channel.statistics().reconnects
         if reconnects != self._reconnects:
             self._reconnects, self._streams = reconnects, True
@@ -118,7 +118,7 @@ class _List:
 
     @property
     def split(self) -> str:
-        """Return how the list is split into requests, for an operator; empty while it is not split."""
+        """Describe for operators how the list is split into requests; "" while it is not split."""
         if self._refused is not None:
             return f"{self._refused.words(self._kind)} cannot be listed even by themselves"
         if self._streams or Part() not in self._outgrown:
@@ -133,15 +133,15 @@ class _List:
                 return [await self._unary.raw(self._kind.request(filter=part.filter(self._kind)))]
             except MessageTooLarge as error:
                 log.debug("Too many %s for one message: %s", part.words(self._kind), error)
-        if part.uid is None:  # of single pods nothing is remembered: they come and go
+        if part.uid is None:  # nothing is remembered about single pods, because they come and go
             self._outgrown.setdefault(replace(part, pods={}), 0)
         chunks = await self._get_in_chunks(part)
         self._note_length(part, sum(map(len, chunks)))
         return chunks
 
     def _note_length(self, part: Part, length: int) -> None:
-        """Let one message be tried again once the list has shrunk. Not at once: it would be refused for every
-        container that goes."""
+        """Try a single message again once the list has shrunk by an eighth. Not earlier, because otherwise each removed
+        container would cause a rejected message."""
         outgrown_at = self._outgrown.get(part)
         if outgrown_at == 0:
             self._outgrown[part] = length
@@ -150,7 +150,8 @@ class _List:
             self._forget_below(part)
 
     def _forget_below(self, part: Part, but: Collection[Part] = ()) -> None:
-        """Narrower parts are not asked for any more, but for those: nothing would ever note that they have shrunk."""
+        """Forget the narrower parts except ``but``: they are no longer requested, so their shrinking would go
+        unnoticed."""
         for other in [other for other in self._outgrown if other.is_narrower(part) and other not in but]:
             del self._outgrown[other]
 
@@ -165,7 +166,7 @@ class _List:
             return await self._get_by_state(part)
         if part.uid is None and self._kind is CONTAINERS:
             return await self._get_side_by_side(await self._narrower(part))
-        if part.uid is None:  # nothing would show that it has shrunk: all is asked for again after a while
+        if part.uid is None:  # nothing would report that it has shrunk, so all is requested again later
             self._outgrown.clear()
             self._refused, self._refused_until = part, trio.current_time() + REFUSED_SECONDS
         raise self._no_way(part)
@@ -174,7 +175,7 @@ class _List:
         remedy = "remove dead ones by hand" if part.is_dead(self._kind) else "move pods to other nodes"
         return MessageTooLarge(
             f"the {part.words(self._kind)} do not fit in one message, and this runtime has no streamed lists: "
-            f"{remedy}, or let longer messages pass: --runtime-message-mib of the agent, and the runtime's own limit "
+            f"{remedy}, or raise the message limits: --runtime-message-mib of the agent, and the runtime's own limit "
             "(of containerd: grpc.max_send_message_size)"
         )
 
@@ -186,7 +187,8 @@ class _List:
         return found.chunks
 
     async def _get_by_state(self, part: Part) -> list[bytes]:
-        """One state after another, in the order in which lives go on."""
+        """Return the list of each state in turn, in the order of a container's life, so that none is missed while it
+        changes its state."""
         everything, states = _Chunks(self._kind), []
         for state in self._kind.states:
             states.append(await self._get(replace(part, state=state)))
@@ -225,7 +227,7 @@ class _List:
 
 
 class _Chunks:
-    """Holds the chunks of a list that is coming in, and its bound."""
+    """Owns the chunks of a list that is being received, and enforces the limit."""
 
     def __init__(self, kind: ListKind) -> None:
         self.chunks: list[bytes] = []
@@ -233,7 +235,7 @@ class _Chunks:
         self._bytes = 0
 
     def add(self, chunks: Iterable[bytes]) -> None:
-        """Keep these as well. Raises MessageTooLarge beyond LIST_BYTES_MAX."""
+        """Add chunks. Raises MessageTooLarge beyond LIST_BYTES_MAX."""
         for chunk in chunks:
             self._bytes += len(chunk) + MESSAGE_EXTRA_BYTES
             if self._bytes > LIST_BYTES_MAX:

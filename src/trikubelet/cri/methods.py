@@ -1,9 +1,9 @@
-"""The methods of the generated stubs: what ``stub.Version(request)`` is.
+"""The methods of the generated stubs, such as ``stub.Version``.
 
-The generated ``api_grpc`` makes one of these per method of a service; calling it asks the runtime over the channel and
-decodes the reply. ``raw`` leaves it undecoded, for replies that are not worth a Python object per container (the relist
-path). Errors are those of ``model.runtime_errors``. There are no timeouts: the caller's cancel scope is the deadline,
-and it travels with the request.
+The generated ``api_grpc`` creates one of these per method of a service; calling it sends the request over the channel
+and decodes the reply. ``raw`` leaves the reply undecoded, because a relist does not need a Python object per container.
+Errors are those of ``model.runtime_errors``. There are no timeouts: the caller's cancel scope is the deadline, and is
+sent with the request.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Message(Protocol):
     """The part of a generated protobuf message that this package uses."""
 
     def SerializeToString(self) -> bytes:  # noqa: N802 - protobuf's name
-        """The message as it goes over the wire."""
+        """Return the serialised message."""
 
     @classmethod
     def FromString(cls, s: bytes, /) -> Any:  # noqa: N802 - protobuf's name
-        """The message from the wire. Raises google.protobuf.message.DecodeError."""
+        """Parse a serialised message. Raises google.protobuf.message.DecodeError."""
 
 
 Request = TypeVar("Request", bound=Message)
@@ -36,20 +36,20 @@ Reply = TypeVar("Reply", bound=Message)
 
 
 class StubChannel(Protocol):
-    """The methods that a stub uses of its channel; ``cri.channel.Channel`` is the one there is."""
+    """The interface of a stub's channel; implemented by ``cri.channel.Channel``."""
 
     def request(self, name: str, cardinality: Cardinality, request_type: type[Request], reply_type: type[Reply]) -> Any:
-        """A call that has not been sent yet, used as a context manager, shaped like grpclib's client stream."""
+        """Return a call that has not been sent yet: a context manager with the interface of grpclib's client stream."""
 
     async def unary_raw(self, name: str, request: Message) -> bytes:
-        """One request, one undecoded reply."""
+        """Send one request. Return its undecoded reply."""
 
     def stream_raw(self, name: str, request: Message) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """One request, a stream of undecoded replies."""
+        """Send one request. Return a stream of undecoded replies."""
 
 
 def decoded(name: str, reply_type: type[Reply], raw: bytes) -> Reply:
-    """A reply of the method ``name``. Raises RuntimeFailure when it cannot be read."""
+    """Decode a reply of the method ``name``. Raises RuntimeFailure if it is invalid."""
     try:
         reply: Reply = reply_type.FromString(raw)
     except DecodeError as error:
@@ -74,11 +74,11 @@ class UnaryUnaryMethod(Method[Request, Reply]):
     """One request, one reply."""
 
     async def __call__(self, request: Request) -> Reply:
-        """The runtime's reply. Raises the errors of ``model.runtime_errors``."""
+        """Return the runtime's reply. Raises the errors of ``model.runtime_errors``."""
         return decoded(self.name, self.reply_type, await self.raw(request))
 
     async def raw(self, request: Request) -> bytes:
-        """The runtime's reply, undecoded. Raises the errors of ``model.runtime_errors``."""
+        """Return the runtime's reply, undecoded. Raises the errors of ``model.runtime_errors``."""
         return await self.channel.unary_raw(self.name, request)
 
 
@@ -86,15 +86,15 @@ class UnaryStreamMethod(Method[Request, Reply]):
     """One request, any number of replies."""
 
     def open(self) -> Any:
-        """A call that has not been sent yet: ``async with method.open() as call``. Leaving early cancels the call."""
+        """Return a call that has not been sent yet: ``async with method.open() as call``. Leaving early cancels it."""
         return self.channel.request(self.name, Cardinality.UNARY_STREAM, self.request_type, self.reply_type)
 
     async def __call__(self, request: Request) -> list[Reply]:
-        """All replies, once the runtime has ended the stream; for one without an end use ``open`` and iterate."""
+        """Return all replies after the end of the stream. For an endless stream use ``open`` and iterate."""
         async with self.open() as call:
             await call.send_message(request, end=True)
             return [reply async for reply in call]
 
     def raw(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The replies as they come, undecoded: ``async with method.raw(request) as replies: async for reply in …``."""
+        """Yield the undecoded replies: ``async with method.raw(request) as replies: async for reply in …``."""
         return self.channel.stream_raw(self.name, request)

@@ -1,7 +1,7 @@
 """The pod network that containerd reports in a verbose ``Status``: the record ``ConfigResult`` of Go's go-cni, as JSON.
 
-The doctor reads it, because containerd reports ``NetworkReady`` also where the plugins of its configuration are
-missing; then every pod with a network of its own fails to start. CRI-O reports no such record.
+The doctor reads it, because containerd reports ``NetworkReady`` even if the plugins of its configuration are missing;
+then every pod with its own network fails to start. CRI-O reports no such record.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _ConfigResult(msgspec.Struct):
 
 
 def read_network_setup(record: str) -> NetworkSetup | None:
-    """Return what the record says; None for one that cannot be read."""
+    """Parse the record; None if it is invalid."""
     try:
         result = decode_object(record.encode(), _ConfigResult)
     except msgspec.DecodeError:

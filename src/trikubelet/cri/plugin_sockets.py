@@ -1,8 +1,8 @@
-"""Plugins of this node over gRPC (``ports.PluginSockets``, ``ports.CsiDriver``), by the same channel as the runtime.
+"""Plugins of this node over gRPC (``ports.PluginSockets``, ``ports.CsiDriver``), with the same Channel class as the
+runtime.
 
-A plugin's registration is asked for over a connection of its own and only for a moment; a driver's channel is kept as
-long as the driver is registered, and makes its connections again when the driver is started again. A call to a driver
-that is away gets an error after a while instead of waiting for it.
+A plugin's registration uses its own, short connection. A driver's channel is kept while the driver is registered, and
+reconnects when the driver restarts. A call to a driver that is not running fails after a while instead of waiting.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Reply = TypeVar("Reply")
 
 DIAL_SECONDS_MAX: Final = 10.0
-"""As upstream has it."""
+"""Upstream's value."""
 _GO_NAMES: Final = {"CANCELLED": "Canceled", "OK": "OK"}
 
 
@@ -39,7 +39,7 @@ class GrpcPlugins:
     """Calls the plugin that listens on a socket. Owns no state."""
 
     async def info(self, socket: str) -> PluginInfo:
-        """See ``ports.PluginSockets``; so for all below."""
+        """See ``ports.PluginSockets``; the same holds for the methods below."""
         async with open_channel(socket, peer="plugin") as channel:
             ask = RegistrationStub(channel).GetInfo
             reply = await answer(channel, lambda: ask(registration_pb2.InfoRequest()))
@@ -65,7 +65,7 @@ class GrpcDriver:
         self._node = NodeStub(channel)
 
     async def info(self) -> DriverInfo:
-        """See ``ports.CsiDriver``; so for all below."""
+        """See ``ports.CsiDriver``; the same holds for the methods below."""
         reply = await self._ask(lambda: self._node.NodeGetInfo(csi_pb2.NodeGetInfoRequest()))
         topology = dict(reply.accessible_topology.segments)
         return DriverInfo(reply.node_id, max(reply.max_volumes_per_node, 0), topology)
@@ -156,7 +156,7 @@ def _volume_stats(reply: csi_pb2.NodeGetVolumeStatsResponse) -> VolumeStats:
 
 
 async def dial(channel: Channel) -> None:
-    """Wait until the plugin is connected. Raises PluginFailed if it is not in time."""
+    """Wait until the plugin is connected. Raises PluginFailed if that takes too long."""
     with trio.move_on_after(DIAL_SECONDS_MAX) as dialling:
         await channel.wait_connected()
     if dialling.cancelled_caught:
@@ -168,7 +168,7 @@ async def answer(channel: Channel, call: Callable[[], Awaitable[Reply]]) -> Repl
     await dial(channel)
     try:
         return await call()
-    except RuntimeLost as error:  # the channel's words are about a runtime; all others are the plugin's own
+    except RuntimeLost as error:  # the channel's text names a runtime; other errors have the plugin's own text
         raise PluginFailed("Unavailable", "the connection to the plugin was lost before its answer") from error
     except RuntimeCallError as error:
         status, text = status_for(error)
@@ -176,5 +176,5 @@ async def answer(channel: Channel, call: Callable[[], Awaitable[Reply]]) -> Repl
 
 
 def _go_name(name: str) -> str:
-    """A status as Go writes it: ``INVALID_ARGUMENT`` is ``InvalidArgument``."""
+    """Return a status' name as in Go: ``InvalidArgument`` for ``INVALID_ARGUMENT``."""
     return _GO_NAMES.get(name) or "".join(word.capitalize() for word in name.split("_"))

@@ -40,8 +40,8 @@ class _Lister(PodResourcesListerBase):
         self._answers = answers
 
     def __mapping__(self) -> dict[str, Handler]:
-        """The methods by path. The messages of v1alpha1 are those of v1 without the later fields, which its clients
-        skip."""
+        """Return the methods by path. The messages of v1alpha1 are those of v1 without the later fields, which its
+        clients skip."""
         methods: dict[str, Handler] = super().__mapping__()
         older = methods["/v1.PodResourcesLister/List"]._replace(func=partial(self._list, version="v1alpha1"))
         return {**methods, "/v1alpha1.PodResourcesLister/List": older}
@@ -71,7 +71,7 @@ class _Lister(PodResourcesListerBase):
         found = self._answers.of(request.pod_namespace, request.pod_name)
         if found is None:
             said = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
-            raise GRPCError(Status.UNKNOWN, said)  # as Go's server answers with a plain error
+            raise GRPCError(Status.UNKNOWN, said)  # like Go's server for a plain error
         await stream.send_message(pb.GetPodResourcesResponse(pod_resources=_pod(found)))
 
     def _admit(self) -> None:

@@ -1,11 +1,11 @@
-"""A round of calls: many unary calls made side by side by one task, which their answers wake.
+"""A round of calls: many concurrent unary calls of one task, which their answers wake.
 
-    waiting ──turn──► under way, ``UNDER_WAY_MAX`` at a time ──answer, NotFound──► known
-       ▲                  │      └─► failed: the error is raised at once, and what is under way given up
-       └─ not looked at ──┘
+    waiting ──turn──► in progress, ``UNDER_WAY_MAX`` at a time ──answer, NotFound──► known
+       ▲                  │      └─► failed: the error is raised at once, and the calls in progress are abandoned
+       └─ not processed ──┘
 
-The first relist of a node makes three calls for each pod. With a task, its scope and its places to wait for each of
-them, those would cost as much as the asking.
+The first relist of a node makes three calls for each pod. A task, a scope and an event for each of them would cost as
+much as the calls themselves.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from trikubelet.cri.exchange import Exchange
 
 UNDER_WAY_MAX: Final = 16
-"""Calls under way in one round. A pod that has crashed for weeks may have hundreds of dead containers, and asking for
-all of them at once would fill the connection: lists and other pods would wait behind it."""
+"""Concurrent calls of one round. A pod that has crashed for weeks may have hundreds of dead containers, and requesting
+all of them at once would fill the connection: lists and other pods would wait."""
 
 ASK_TIMES_MAX: Final = 5
 
@@ -38,21 +38,21 @@ class UnaryCall(NamedTuple):
 
 
 class RoundConnection(Protocol):
-    """Where calls begin; ``cri.channel.Channel`` is the one there is."""
+    """The interface that begins calls; implemented by ``cri.channel.Channel``."""
 
     def begin(self, path: str, waiters: trio.lowlevel.ParkingLot) -> Exchange | None:
-        """A call that begins now and wakes those in ``waiters``; None where it is not its turn, of which
-        they are woken as well."""
+        """Begin a call now, which wakes the tasks in ``waiters``. Return None if it is not its turn; they are woken
+        when it is."""
 
     def note(self, path: str, seconds: float, *, failed: bool) -> None:
-        """A call is over; so long it took."""
+        """Record the duration of a call that has ended."""
 
     def leave(self, waiters: trio.lowlevel.ParkingLot) -> None:
-        """Those in ``waiters`` wait for no turn any more."""
+        """Remove ``waiters`` from the queue for a turn."""
 
 
 class Round:
-    """Owns which of the calls are still to be made, which are under way and what is known."""
+    """Owns the pending calls, those in progress, and the answers."""
 
     def __init__(self, connection: RoundConnection, calls: Sequence[UnaryCall]) -> None:
         self._connection = connection
@@ -65,12 +65,12 @@ class Round:
         self._waiters = trio.lowlevel.ParkingLot()
 
     async def answers(self) -> list[bytes | NotFound]:
-        """The undecoded answers in the order of the calls; to be called once. Raises the first error that is not
-        NotFound, as soon as it is there."""
+        """Return the undecoded answers in the order of the calls. Called once. Raises the first error other than
+        NotFound, as soon as it occurs."""
         try:
             while self._waiting or self._under_way:
                 await self._ask()
-                # Sending all of a call may have taken its time, and answers may have come meanwhile.
+                # Sending may have waited, and answers may have come meanwhile: parking now could miss the last wake-up.
                 if not self._collect():
                     await self._waiters.park()
                     self._collect()
@@ -82,7 +82,7 @@ class Round:
         return self._answers
 
     async def _ask(self) -> None:
-        """Begin what may begin."""
+        """Begin as many calls as allowed."""
         while self._waiting and len(self._under_way) < UNDER_WAY_MAX:
             number = self._waiting[0]
             exchange = self._connection.begin(self._calls[number].path, self._waiters)
@@ -95,7 +95,7 @@ class Round:
             await exchange.say(self._calls[number].request)
 
     def _collect(self) -> bool:
-        """Take what has come; whether anything had."""
+        """Take the received answers. Return True if there were any."""
         over = [number for number, exchange in self._under_way.items() if exchange.is_decided]
         for number in over:
             self._take(number, self._under_way[number])

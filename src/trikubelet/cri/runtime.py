@@ -1,7 +1,7 @@
-"""The container runtime behind a CRI socket, as the rest of the agent knows it (``ports.Runtime``, ``ports.Images``).
+"""The container runtime behind a CRI socket (``ports.Runtime``, ``ports.Images``).
 
-The seam: protobuf on one side, frozen records on the other. Nothing is decided here. Lists are passed on undecoded,
-because the relist reads them outside Python; how they come past the message limit is the affair of ``cri.lists``.
+Converts between protobuf and frozen records, and decides nothing. Lists are passed on undecoded, because the relist
+reads them outside Python; ``cri.lists`` handles the message limit.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ Record = TypeVar("Record", "SandboxStatus", "ContainerStatus")
 API_VERSION: Final = "0.1.0"
 """The kubelet's version in ``Version``; runtimes ignore it."""
 _TIMED_OUT_CODE: Final = -1
-"""No process ends so."""
+"""No process has this exit code."""
 _TIMED_OUT: Final = b"command timed out"
-"""CRI-O's answer of a command that it killed at the limit; containerd's is an error."""
+"""CRI-O's answer for a command that it killed at its time limit; containerd returns an error."""
 
 
 class CriRuntime:
-    """Speaks CRI v1 over a channel, which owns the connection."""
+    """Calls a CRI v1 runtime over a channel, which owns the connection."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -65,26 +65,26 @@ class CriRuntime:
         await self._channel.wait_connected()
 
     async def info(self) -> RuntimeInfo:
-        """``Version`` and ``Status``, and how the lists are."""
+        """Return the results of ``Version`` and ``Status``, and a warning about the lists."""
         version = await self._stub.Version(pb.VersionRequest(version=API_VERSION))
         info = from_wire.runtime_info(version, await self._stub.Status(pb.StatusRequest()))
         return replace(info, list_warning=self._lists.warning)
 
     async def network_setup(self) -> NetworkSetup | None:
-        """Where the runtime looks for CNI configurations and plugins; None where it does not report that."""
+        """Return the runtime's CNI configuration and plugins; None if it does not report them."""
         reply = await self._stub.Status(pb.StatusRequest(verbose=True))
         return read_network_setup(reply.info.get(NETWORK_SETUP, ""))
 
     async def cgroup_driver(self) -> str:
-        """Return the driver in ``RuntimeConfig``, or nothing if there is no such method or no name here for its value:
-        an operator knows about a runtime that is newer than this agent."""
+        """Return the driver in ``RuntimeConfig``; "" if the runtime has no such method, or if the value is unknown,
+        which means that the runtime is newer than this agent and is logged."""
         try:
             reply = await self._stub.RuntimeConfig(pb.RuntimeConfigRequest())
         except NotImplementedByRuntime:
             return ""
         number = reply.linux.cgroup_driver
         if number not in pb.CgroupDriver.values():
-            log.warning("Container runtime has a cgroup driver that is not known here: number %d", number)
+            log.warning("The container runtime has an unknown cgroup driver: number %d", number)
             return ""
         return pb.CgroupDriver.Name(number).lower() if reply.HasField("linux") else ""
 
@@ -99,17 +99,17 @@ class CriRuntime:
         return await self._lists.containers(pod_uid)
 
     async def sandbox_status(self, sandbox_id: str) -> Undecoded[SandboxStatus]:
-        """One sandbox. Raises NotFound."""
+        """Return one sandbox. Raises NotFound."""
         raw = await self._stub.PodSandboxStatus.raw(pb.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id))
         return Undecoded(sandbox_id, raw, from_wire.decode_sandbox_status)
 
     async def container_status(self, container_id: str) -> Undecoded[ContainerStatus]:
-        """One container. Raises NotFound."""
+        """Return one container. Raises NotFound."""
         raw = await self._stub.ContainerStatus.raw(pb.ContainerStatusRequest(container_id=container_id))
         return Undecoded(container_id, raw, from_wire.decode_container_status)
 
     async def statuses(self, sandbox_ids: Sequence[str], container_ids: Sequence[str]) -> StatusReplies:
-        """Many sandboxes and containers, side by side; what does not exist is left out."""
+        """Return many sandboxes and containers, requested concurrently; those that do not exist are left out."""
         of_sandbox, of_container = self._stub.PodSandboxStatus.name, self._stub.ContainerStatus.name
         calls = [
             UnaryCall(of_sandbox, pb.PodSandboxStatusRequest(pod_sandbox_id=id_).SerializeToString())
@@ -127,21 +127,21 @@ class CriRuntime:
         )
 
     async def run_sandbox(self, config: SandboxConfig) -> str:
-        """Create and start a sandbox; its id."""
+        """Create and start a sandbox. Return its id."""
         request = pb.RunPodSandboxRequest(config=to_wire.sandbox_config(config), runtime_handler=config.runtime_handler)
         return (await self._stub.RunPodSandbox(request)).pod_sandbox_id
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
-        """Stop a sandbox and its containers. Raises NotFound where the runtime minds."""
+        """Stop a sandbox and its containers. Raises NotFound with some runtimes."""
         await self._stub.StopPodSandbox(pb.StopPodSandboxRequest(pod_sandbox_id=sandbox_id))
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
-        """Remove a sandbox and its containers. That it is gone already is not an error, whatever the runtime says."""
+        """Remove a sandbox and its containers. No error if it is gone already, whatever the runtime returns."""
         with suppress(NotFound):
             await self._stub.RemovePodSandbox(pb.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id))
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
-        """Create a container; its id."""
+        """Create a container. Return its id."""
         request = pb.CreateContainerRequest(
             pod_sandbox_id=sandbox_id,
             config=to_wire.container_config(config),
@@ -154,21 +154,21 @@ class CriRuntime:
         await self._stub.StartContainer(pb.StartContainerRequest(container_id=container_id))
 
     async def stop_container(self, container_id: str, grace_seconds: int) -> None:
-        """Stop signal, then SIGKILL after the grace."""
+        """Send the stop signal, and SIGKILL after the grace period."""
         await self._stub.StopContainer(pb.StopContainerRequest(container_id=container_id, timeout=grace_seconds))
 
     async def remove_container(self, container_id: str) -> None:
-        """Remove a container. That it is gone already is not an error, whatever the runtime says."""
+        """Remove a container. No error if it is gone already, whatever the runtime returns."""
         with suppress(NotFound):
             await self._stub.RemoveContainer(pb.RemoveContainerRequest(container_id=container_id))
 
     async def update_resources(self, container_id: str, resources: LinuxResources) -> None:
-        """Hold a container that runs to other amounts. Raises NotFound, NotImplementedByRuntime."""
+        """Change the resources of a running container. Raises NotFound, NotImplementedByRuntime."""
         request = pb.UpdateContainerResourcesRequest(container_id=container_id, linux=to_wire.resources(resources))
         await self._stub.UpdateContainerResources(request)
 
     async def exec_sync(self, container_id: str, command: Sequence[str], limit_seconds: int) -> ExecResult:
-        """Run a command to its end. Raises RuntimeTimeout when it was killed at the limit."""
+        """Run a command to its end. Raises RuntimeTimeout if it was killed at the limit."""
         request = pb.ExecSyncRequest(container_id=container_id, cmd=command, timeout=limit_seconds)
         reply = await self._stub.ExecSync(request)
         if reply.exit_code == _TIMED_OUT_CODE and reply.stderr == _TIMED_OUT:
@@ -176,7 +176,7 @@ class CriRuntime:
         return ExecResult(reply.exit_code, reply.stdout, reply.stderr)
 
     async def container_stats(self) -> Sequence[ContainerStats]:
-        """Return the usage of each container that runs. Raises NotImplementedByRuntime."""
+        """Return the usage of each running container. Raises NotImplementedByRuntime."""
         reply = await self._stub.ListContainerStats(pb.ListContainerStatsRequest())
         return [from_wire.container_stats(stats) for stats in reply.stats]
 
@@ -191,7 +191,7 @@ class CriRuntime:
         await self._stub.ReopenContainerLog(pb.ReopenContainerLogRequest(container_id=container_id))
 
     async def exec_url(self, container_id: str, command: Sequence[str], streams: StandardStreams) -> str:
-        """Where a command in a running container can be had."""
+        """Return the URL of the streams of a new command in a running container."""
         request = pb.ExecRequest(
             container_id=container_id,
             cmd=command,
@@ -203,7 +203,7 @@ class CriRuntime:
         return (await self._stub.Exec(request)).url
 
     async def attach_url(self, container_id: str, streams: StandardStreams) -> str:
-        """Where the running container's own process can be had."""
+        """Return the URL of the streams of the running container's main process."""
         request = pb.AttachRequest(
             container_id=container_id,
             stdin=streams.stdin,
@@ -214,18 +214,18 @@ class CriRuntime:
         return (await self._stub.Attach(request)).url
 
     async def port_forward_url(self, sandbox_id: str, ports: Sequence[int]) -> str:
-        """Where connections into a sandbox's network can be had."""
+        """Return the URL for connections into a sandbox's network."""
         return (await self._stub.PortForward(pb.PortForwardRequest(pod_sandbox_id=sandbox_id, port=ports))).url
 
     @asynccontextmanager
     async def events(self) -> AsyncGenerator[AsyncIterator[ContainerEvent], None]:
-        """The runtime's container events, for the length of the block."""
+        """Yield an iterator of the runtime's container events, valid in the block."""
         async with self._stub.GetContainerEvents.raw(pb.GetEventsRequest()) as replies:
             yield _Events(replies)
 
 
 class _Events:
-    """The decoded events, in order. No async generator: those mind being left half-way."""
+    """The decoded events, in order. Not an async generator, because those need cleanup when a loop is left early."""
 
     def __init__(self, replies: AsyncIterator[bytes]) -> None:
         self._replies = replies
@@ -242,13 +242,13 @@ class _Events:
 
 
 class CriImages:
-    """The CRI's image service over a channel, which may be another than the runtime's."""
+    """The CRI's image service over a channel, which may differ from the runtime's."""
 
     def __init__(self, channel: Channel) -> None:
         self._stub = ImageServiceStub(channel)
 
     async def image_status(self, image: str) -> ImageInfo | None:
-        """The image, or None when the node does not have it."""
+        """Return the image, or None if the node does not have it."""
         try:
             reply = await self._stub.ImageStatus(pb.ImageStatusRequest(image=pb.ImageSpec(image=image)))
         except NotFound:
@@ -256,7 +256,7 @@ class CriImages:
         return from_wire.image_info(reply.image) if reply.HasField("image") and reply.image.id else None
 
     async def pull_image(self, image: str, sandbox: SandboxConfig | None = None, login: Login | None = None) -> str:
-        """Pull an image; its reference."""
+        """Pull an image. Return its reference."""
         request = pb.PullImageRequest(image=pb.ImageSpec(image=image, user_specified_image=image))
         if login is not None:
             request.auth.CopyFrom(pb.AuthConfig(username=login.username, password=login.password))
@@ -265,24 +265,24 @@ class CriImages:
         return (await self._stub.PullImage(request)).image_ref
 
     async def list_images(self) -> Sequence[ImageInfo]:
-        """Every image on the node."""
+        """Return all images on the node."""
         reply = await self._stub.ListImages(pb.ListImagesRequest())
         return [from_wire.image_info(image) for image in reply.images]
 
     async def remove_image(self, image: str) -> None:
-        """Remove an image. That it is gone already is not an error, whatever the runtime says."""
+        """Remove an image. No error if it is gone already, whatever the runtime returns."""
         with suppress(NotFound):
             await self._stub.RemoveImage(pb.RemoveImageRequest(image=pb.ImageSpec(image=image)))
 
     async def stores(self) -> ImageStores:
-        """Where images and containers' layers are kept. Raises NotImplementedByRuntime."""
+        """Return the stores of images and of containers' layers. Raises NotImplementedByRuntime."""
         return from_wire.image_stores(await self._stub.ImageFsInfo(pb.ImageFsInfoRequest()))
 
 
 def _undecoded(
     ids: Sequence[str], answers: Sequence[bytes | NotFound], decoder: Callable[[bytes], Record]
 ) -> Iterator[Undecoded[Record]]:
-    """The replies among the answers, each with the id it was asked about."""
+    """Yield the replies among the answers, each with the id of its request."""
     for id_, answer in zip(ids, answers, strict=True):
         if isinstance(answer, bytes):
             yield Undecoded(id_, answer, decoder)

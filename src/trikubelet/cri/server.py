@@ -1,8 +1,8 @@
 """A small gRPC server on Trio for Unix sockets: it serves the generated ``…Base`` classes to any gRPC client.
 
-The embedded runtime speaks through it, and so do the fake runtimes of the tests. Unary and server-streaming methods,
-deadlines, cancellation, flow control, bounds on calls and message sizes; nothing else. Going down: no new connections
-and calls, the present calls have ``farewell_seconds_max`` to end, then they are cancelled.
+The embedded runtime and the tests' fake runtimes use it. It supports unary and server-streaming methods, deadlines,
+cancellation, flow control, and limits for calls and message sizes; nothing else. On shutdown it accepts no new
+connections and calls; running calls have ``farewell_seconds_max`` to end, then they are cancelled.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ FAREWELL_SECONDS_MAX: Final = 1.0
 
 
 class Servable(Protocol):
-    """A generated ``…Base`` class as a server sees it: a table of methods by path."""
+    """The interface of a generated ``…Base`` class: a table of methods by path."""
 
     def __mapping__(self) -> Mapping[str, Handler]:
-        """Path to handler."""
+        """Return the handlers by path."""
 
 
 async def serve(
@@ -48,9 +48,9 @@ async def serve(
 ) -> None:
     """Serve ``handlers`` at a Unix socket's path (or ``unix://`` URL) or on a listener, until cancelled. ``started``
     means that clients can connect. ``message_bytes_max`` bounds requests, ``calls_max`` the calls of one connection;
-    ``prompts``: by path, what can answer without its handler.
+    ``prompts``: by path, functions that may answer a request without its handler.
 
-    Raises OSError where it cannot listen.
+    Raises OSError if it cannot listen.
     """
     methods: dict[str, Handler] = {}
     for handler in handlers:
@@ -84,7 +84,7 @@ async def serve(
         finally:
             if unix is not None:
                 unix.remove()
-            # First, so that a failing drain of a connection keeps no task here for ever.
+            # This comes first, so that an error while a connection drains cannot keep a task here for ever.
             shielded.drain(farewell_seconds_max)
             for connection in connections:
                 connection.drain()

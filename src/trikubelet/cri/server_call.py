@@ -1,10 +1,10 @@
-"""One call as the server sees it: what the handler is given, and the state of its HTTP/2 stream.
+"""One call at the server: the handler's interface, and the state of its HTTP/2 stream.
 
     arriving ──END_STREAM──► asked ──first message or headers──► answering ──trailers──► ended
         └───────────────────────┴── RST_STREAM, connection lost, deadline: the handler is cancelled ──► ended
 
-``Stream`` has the methods that grpclib's server stream has, as far as unary and server-streaming methods need them, and
-``send_raw`` and ``send_pieces`` for replies that are serialised already.
+``Stream`` has the methods of grpclib's server stream that unary and server-streaming methods need, and in addition
+``send_raw`` and ``send_pieces`` for serialised replies.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Reply = TypeVar("Reply")
 
 
 class Stream(Generic[Request, Reply]):
-    """Owns one call from its headers to its trailers; read and written by its handler, fed by its connection."""
+    """Owns one call from its headers to its trailers; used by its handler and its connection."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Stream(Generic[Request, Reply]):
         deadline: float,
         metadata: dict[str, str],
     ) -> None:
-        self.deadline = deadline  # on Trio's clock; infinite when the client has none
+        self.deadline = deadline  # Trio's clock; infinite if the client sent none
         self.metadata = metadata
         self.scope = trio.CancelScope(deadline=deadline)
         self._wire = wire
@@ -57,7 +57,7 @@ class Stream(Generic[Request, Reply]):
         self._requests: deque[bytes] = deque()
         self._refusal: Refusal | None = None
         self._owed = 0
-        self.is_asked = False  # the client has closed its end
+        self.is_asked = False  # the client has closed its side
         self._answering = False
         self.ended = False
         self._waiters = trio.lowlevel.ParkingLot()
@@ -65,7 +65,7 @@ class Stream(Generic[Request, Reply]):
     # ---- for the handler ----
 
     async def recv_message(self) -> Request | None:
-        """The request; None when there is no more. Raises GRPCError for one that is too large or cannot be read."""
+        """Return the request; None if there is no more. Raises GRPCError for a request that is too large or invalid."""
         while not self._requests:
             if refusal := self._refusal:
                 status = Status.RESOURCE_EXHAUSTED if refusal.too_large else Status.UNIMPLEMENTED
@@ -81,39 +81,39 @@ class Stream(Generic[Request, Reply]):
         return request
 
     async def send_message(self, message: Reply) -> None:
-        """Send one reply, as fast as the client takes it."""
+        """Send one reply, as fast as the client reads."""
         await self.send_raw(message.SerializeToString())  # type: ignore[attr-defined] # every protobuf message has it
 
     async def send_raw(self, message: bytes) -> None:
-        """Send one reply that is serialised already, as fast as the client takes it."""
+        """Send one serialised reply, as fast as the client reads."""
         await self._send(partial(self._wire.send_body, self.stream_id, frame(message), end=False))
 
     async def answer(self, message: bytes) -> None:
-        """Send the only reply of a unary call, serialised already; the handler has nothing more to say."""
+        """Send the only, serialised reply of a unary call; the handler must not send anything after it."""
         await trio.lowlevel.checkpoint()
         if not self.answered(message):
             await self.send_raw(message)
 
     async def send_pieces(self, pieces: Sequence[bytes]) -> None:
-        """Send one large reply, serialised in pieces, as fast as the client takes it, in frames of 16 KiB."""
+        """Send one large reply, serialised in pieces, in frames of 16 KiB, as fast as the client reads."""
         await self._send(partial(self._wire.send_bulk, BulkMessage(self.stream_id, pieces)))
 
     async def _send(self, send: Callable[[], Awaitable[None]]) -> None:
-        await trio.lowlevel.checkpoint()  # a loop of small replies must let others run
+        await trio.lowlevel.checkpoint()  # a loop of small replies must let other tasks run
         self._begin()
         try:
             await send()
         except StreamGone as gone:
-            # The client has left, and the handler's scope is being cancelled; this is for one that shields itself.
+            # The client has left, and the handler is being cancelled; this error ends a handler that shields itself.
             await trio.lowlevel.checkpoint()
             raise GRPCError(Status.CANCELLED, "the client has left") from gone
 
     async def written(self) -> None:
-        """Wait until everything sent so far has been written to the socket, or the client has gone."""
+        """Wait until all sent data is written to the socket, or the client has gone."""
         await self._wire.emptied()
 
     async def send_initial_metadata(self) -> None:
-        """Let the client know that the call is being worked on, before the first reply of a long stream."""
+        """Send the headers before the first reply of a long stream, so that the client knows that the call works."""
         await trio.lowlevel.checkpoint()
         self._begin()
 
@@ -130,11 +130,11 @@ class Stream(Generic[Request, Reply]):
 
     @property
     def question(self) -> bytes | None:
-        """The undecoded request of a client that has nothing more to say; None as long as there is none."""
+        """Return the undecoded request once it is complete and the client has closed its side; None until then."""
         return self._requests[0] if self.is_asked and len(self._requests) == 1 else None
 
     def answered(self, message: bytes) -> bool:
-        """Send the only reply of a unary call, if the whole of it can go at once; whether it could."""
+        """Send the only reply of a unary call if all of it can be sent at once. Return True if it was sent."""
         if self._answering or self.ended or not self.is_asked:
             return False
         try:
@@ -144,7 +144,7 @@ class Stream(Generic[Request, Reply]):
         return self.ended
 
     def on_data(self, data: StreamData) -> None:
-        """DATA from the client."""
+        """Handle DATA from the client."""
         self._owed += data.flow_bytes
         if self._owed >= STREAM_WINDOW_BYTES // 2:
             self._wire.give_back_unseen(self.stream_id, self._owed)
@@ -155,17 +155,17 @@ class Stream(Generic[Request, Reply]):
         self._waiters.unpark_all()
 
     def on_end(self) -> None:
-        """END_STREAM from the client with its headers or trailers."""
+        """Handle END_STREAM in the client's headers or trailers."""
         self.is_asked = True
         self._waiters.unpark_all()
 
     def on_gone(self) -> None:
-        """RST_STREAM from the client, or the connection's end: no client waits for the answer."""
+        """Handle RST_STREAM or the connection's end: no client waits for the answer."""
         self.ended = True
         self.scope.cancel()
 
     def end(self, status: Status, text: str = "") -> None:
-        """Send the trailers, once. Nothing happens when the client is gone."""
+        """Send the trailers, once. Does nothing if the client is gone."""
         if self.ended:
             return
         self.ended = True
@@ -175,7 +175,7 @@ class Stream(Generic[Request, Reply]):
         if not self._answering:
             trailers = [(":status", "200"), ("content-type", CONTENT_TYPE), *trailers]
         self._wire.say_headers(self.stream_id, trailers, end=True)
-        if not self.is_asked:  # the client need not go on with its question
+        if not self.is_asked:  # the client need not send the rest of its request
             self._wire.reset(self.stream_id, ErrorCodes.NO_ERROR)
 
     def _begin(self) -> None:

@@ -1,12 +1,12 @@
-"""One client's connection at the server: which calls are being handled on it.
+"""One client's connection at the server, and its calls.
 
     greeting ──► open ──drain()──► leaving ──last call ended──► ended
                    └──────── closed, broken, not HTTP/2 ───────────┘
 
-Each call is one task in the connection's nursery, so no handler outlives its client; but what a ``Prompt`` can answer
-as soon as the question is there takes none, which is half of the cost of a short call. A handler's exception becomes
-the call's status and stays inside it: GRPCError and the errors of ``model.runtime_errors`` as they are meant, anything
-else as UNKNOWN, with the traceback in the log.
+Each call is one task in the connection's nursery, so no handler outlives its client. A call that a ``Prompt`` can
+answer at once needs no task, which halves the cost of a short call. A handler's exception becomes the call's status and
+does not propagate: GRPCError and the errors of ``model.runtime_errors`` as their status, anything else as UNKNOWN, with
+the traceback in the log.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Prompt = Callable[[bytes], bytes | None]
-"""Makes of a request the reply at once, both serialised, or None where the handler is to be asked."""
+"""Returns the reply to a request at once, both serialised, or None if the handler must be called."""
 
 _PSEUDO: Final = (":", "grpc-", "content-type", "te", "user-agent")
 
@@ -63,7 +63,7 @@ class ServerConnection:
         self.calls: dict[int, Stream[Any, Any]] = {}
         self._methods = methods
         self._prompts = prompts
-        self._held: dict[int, str] = {}  # calls for a prompt, by the path, whose question is not all there
+        self._held: dict[int, str] = {}  # the paths of calls for a prompt whose request is incomplete
         self._calls_max = calls_max
         self._leaving = False
         self._last_stream_id = 0
@@ -72,20 +72,20 @@ class ServerConnection:
         self._nursery: trio.Nursery | None = None
 
     async def run(self) -> None:
-        """Serve until the connection ends; then every handler of it is cancelled."""
+        """Serve until the connection ends; then its handlers are cancelled."""
         self._wire.greet({SettingCodes.MAX_CONCURRENT_STREAMS: self._calls_max})
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
                 await self._wire.run()
             finally:
-                self._nursery = None  # a drain that comes now can be sent nowhere
+                self._nursery = None  # a drain from now on could not be sent
             for call in self.calls.values():
                 call.on_gone()
             nursery.cancel_scope.cancel()
 
     def drain(self) -> None:
-        """Take no new calls; end once the present ones have ended."""
+        """Accept no new calls; end once the running ones have ended."""
         if not self._leaving:
             self._leaving = True
             self._wire.flush(goaway_bytes(self._last_stream_id))
@@ -122,7 +122,7 @@ class ServerConnection:
                 self._leave_if_idle()
 
     def _on_block(self, block: Block) -> None:
-        """Headers of a new call, mostly. h2 need not read them: they are decoded here, or remembered."""
+        """Handle headers, mostly of a new call. They bypass h2: they are decoded here, or taken from the cache."""
         if not self._wire.h2.stream_received(block.stream_id, last=block.ends):
             self._wire.read(block.frame())
             return
@@ -173,13 +173,13 @@ class ServerConnection:
             self._start(stream_id, call, path)
 
     def _go_on(self, stream_id: int, call: Stream[Any, Any]) -> None:
-        """Answer a held call whose question is there now, or let its handler do so."""
+        """Answer a held call whose request is complete now, or start its handler."""
         if not call.is_asked or (path := self._held.pop(stream_id, None)) is None:
             return
         try:
             reply = None if call.question is None else self._prompts[path](call.question)
         except DecodeError:
-            reply = None  # the handler will find the words
+            reply = None  # the handler is called, and reports the error
         if reply is not None and call.answered(reply):
             del self.calls[stream_id]
             self._leave_if_idle()
@@ -199,7 +199,7 @@ class ServerConnection:
             status, text = error.status, error.message or ""
         except RuntimeCallError as error:
             status, text = status_for(error)
-        except Exception as error:  # a handler's bug is answered, logged, and no reason to stop serving
+        except Exception as error:  # an unexpected error of one handler must not end the connection
             log.exception("handler of stream %d failed", stream_id)
             status, text = Status.UNKNOWN, repr(error)
         else:

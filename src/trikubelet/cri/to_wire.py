@@ -1,8 +1,8 @@
-"""Our configurations as the protobuf messages a container runtime reads.
+"""Converts configurations to the protobuf messages of a container runtime.
 
-The runtime and image adapters call it on the way out; ``from_wire`` is the way back. The model's enumerations carry the
-CRI's numbers, and protobuf is given them by name, so that a number the CRI does not have is a ValueError here and not a
-surprise in the runtime.
+The runtime and image adapters call it for requests; ``from_wire`` converts the replies. The model's enumerations have
+the CRI's numbers, and are passed to protobuf by name, so that a number that the CRI does not have is a ValueError here
+and not an error of the runtime.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def sandbox_config(config: SandboxConfig) -> pb.PodSandboxConfig:
-    """``PodSandboxConfig``."""
+    """Return the ``PodSandboxConfig``."""
     message = pb.PodSandboxConfig(
         metadata=pb.PodSandboxMetadata(
             name=config.name, uid=config.uid, namespace=config.namespace, attempt=config.attempt
@@ -60,13 +60,14 @@ def sandbox_config(config: SandboxConfig) -> pb.PodSandboxConfig:
 
 
 def _image(image: str, named: str) -> pb.ImageSpec:
-    """CRI-O verifies signatures by the name that the pod has for it, and takes no image without one."""
+    """Return an ``ImageSpec`` with the pod's name for the image: CRI-O verifies signatures by that name, and rejects an
+    image without one."""
     return pb.ImageSpec(image=image, user_specified_image=named)
 
 
 def container_config(config: ContainerConfig) -> pb.ContainerConfig:
-    """``ContainerConfig``. Where the pod has users of its own, every mount is to show files as theirs, like upstream:
-    unmapped ones would belong to no user in there."""
+    """Return the ``ContainerConfig``. In a pod with a user namespace all mounts are id-mapped, like upstream: otherwise
+    their files would belong to no user inside."""
     ids = _ids(config.security.namespaces.users)
     return pb.ContainerConfig(
         metadata=pb.ContainerMetadata(name=config.name, attempt=config.attempt),
@@ -109,7 +110,7 @@ def container_config(config: ContainerConfig) -> pb.ContainerConfig:
 
 
 def resources(values: LinuxResources) -> pb.LinuxContainerResources:
-    """``LinuxContainerResources``."""
+    """Return the ``LinuxContainerResources``."""
     return pb.LinuxContainerResources(
         cpu_period=values.cpu_period_us,
         cpu_quota=values.cpu_quota_us,
@@ -133,7 +134,7 @@ def _namespaces(options: Namespaces) -> pb.NamespaceOption:
 
 
 def _users(users: IdRange | None) -> pb.UserNamespace:
-    """Always there, as from upstream: a runtime may take silence for its own choice."""
+    """Return the user namespace, which is always set, like upstream: without it a runtime may choose its own."""
     ids = _ids(users)
     return pb.UserNamespace(mode=pb.POD if ids else pb.NODE, uids=ids, gids=ids)
 

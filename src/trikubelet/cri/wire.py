@@ -1,12 +1,12 @@
-"""The bytes of one HTTP/2 connection, for both ends: h2 between a Trio stream and the part that understands the events.
+"""The bytes of one HTTP/2 connection, for clients and servers: h2 between a Trio stream and the handler of its events.
 
     stream ──► reader ──► frames ──► h2 ──► handle(event), synchronous
-                            └─ messages and short headers of opened streams, GOAWAY ──► handle
-    stream ◄── writer ◄── outbox ◄── h2 ◄── anyone: change h2, then flush(), synchronous
+                            └─ messages and short headers of open streams, GOAWAY ──► handle
+    stream ◄── writer ◄── outbox ◄── h2 ◄── any task: change h2, then flush(), synchronous
 
-Only the two tasks of ``run`` touch the stream, so a caller may be cancelled at any await without leaving half a frame
-behind. A caller that changes h2 does so without a checkpoint and calls ``flush``. Tasks that wait for flow control or
-for a full outbox wait in ``room``; the limits hold memory down when the other side stops reading.
+Only the two tasks of ``run`` use the stream, so a caller may be cancelled at any await without leaving a partial frame.
+A caller changes h2 without a checkpoint and then calls ``flush``. Tasks that wait for flow control or for a full outbox
+wait in ``room``; the limits bound the memory when the peer stops reading.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
     from trikubelet.cri.bulk import BulkMessage
 
-# A Unix socket holds what its sender's buffer allows, 208 KiB unless it was changed; more never comes at once.
+# A Unix socket holds at most its sender's buffer, by default 208 KiB; one read never returns more.
 RECEIVE_BYTES: Final = 256 * 1024
-# Large windows: a list of thousands of containers should not wait for one window update after another.
+# Large windows, because a list of thousands of containers would otherwise wait for many window updates.
 STREAM_WINDOW_BYTES: Final = 8 * 2**20
 CONNECTION_WINDOW_BYTES: Final = 64 * 2**20
-FRAME_BYTES_MAX: Final = 256 * 1024  # Go's servers send 16 KiB whatever we offer; ours make use of it
-HEADER_BYTES_MAX: Final = 1 * 2**20  # a runtime's error text travels in a header, with all of runc's output
+FRAME_BYTES_MAX: Final = 256 * 1024  # Go's servers send 16 KiB whatever we offer; only our servers use more
+HEADER_BYTES_MAX: Final = 1 * 2**20  # a runtime's error text is a header, with all of runc's output
 OUTBOX_BYTES_MAX: Final = 1 * 2**20
 FAREWELL_SECONDS_MAX: Final = 0.5
 _SHOWN_BYTES_MAX: Final = 80
@@ -65,10 +65,10 @@ class Wire:
             serving=not client,
         )
         self.room = trio.lowlevel.ParkingLot()
-        self.ended: str | None = None  # why, once it has
+        self.ended: str | None = None  # the reason, once the connection has ended
         self._stream = stream
         self._handle = handle
-        self._on_room = on_room  # the outbox is not crowded any more
+        self._on_room = on_room  # called when the outbox is no longer crowded
         self._outbox: list[bytes] = []
         self._outbox_bytes = 0
         self._outbox_filled = trio.lowlevel.ParkingLot()
@@ -77,11 +77,11 @@ class Wire:
 
     @property
     def crowded(self) -> bool:
-        """True if so much waits to be written that no more should be added."""
+        """True if too much waits to be written, so that no more may be added."""
         return self._outbox_bytes >= OUTBOX_BYTES_MAX
 
     def greet(self, settings: Mapping[int, int]) -> None:
-        """Say what we are ready to receive, once, before ``run``. Ours are in force once the other side agrees."""
+        """Send our settings, once, before ``run``. They apply after the peer has acknowledged them."""
         self.h2.initiate_connection()
         self.h2.update_settings(
             {
@@ -95,7 +95,7 @@ class Wire:
         self.flush()
 
     async def run(self) -> None:
-        """Read and write until the connection ends; ``ended`` then says why. Closes the stream in any case."""
+        """Read and write until the connection ends; ``ended`` is the reason then. Always closes the stream."""
         try:
             async with trio.open_nursery() as nursery:
                 with self._scope:
@@ -107,34 +107,34 @@ class Wire:
             await trio.aclose_forcefully(self._stream)
 
     async def emptied(self) -> None:
-        """Wait until everything given to the writer is written, or the connection has ended."""
+        """Wait until the outbox is written, or the connection has ended."""
         await trio.lowlevel.checkpoint()
         while self._outbox_bytes and self.ended is None:
             await self.room.park()
 
     def close(self) -> None:
-        """End ``run``, soon, from any task."""
+        """Make ``run`` end soon. May be called from any task."""
         self._scope.cancel()
 
-    # ---- what both ends do with h2 ----
+    # ---- sending, for both ends ----
 
     def flush(self, extra: bytes = b"") -> None:
-        """Hand what h2 wants sent, and then ``extra``, to the writer. To be called after every change of h2."""
+        """Pass h2's pending output, and then ``extra``, to the writer. Must be called after each change of h2."""
         data = self.h2.data_to_send() + extra
         if data and self.ended is None:
             self._outbox.append(data)
             self._outbox_bytes += len(data)
-            if self._outbox_filled:  # to wake no task costs more than to look, here and wherever each call comes by
+            if self._outbox_filled:  # a check costs less than an unpark without waiters, and this runs for each call
                 self._outbox_filled.unpark_all()
 
     def open_stream(self, block: bytes) -> int:
-        """Begin a stream with a header block of ours; its number."""
+        """Begin a stream with an encoded header block. Return its number."""
         stream_id = self.h2.stream_begun()
         self.flush(headers_frame(stream_id, block))
         return stream_id
 
     def say_headers(self, stream_id: int, headers: list[tuple[str, str]], *, end: bool) -> None:
-        """Send HEADERS on a stream the other side has opened; nothing when it has ended in the meantime."""
+        """Send HEADERS on a stream that the peer has opened; does nothing if it has ended meanwhile."""
         try:
             self.h2.send_headers(stream_id, headers, end_stream=end)
         except ProtocolError:
@@ -142,7 +142,7 @@ class Wire:
         self.flush()
 
     async def send_body(self, stream_id: int, body: bytes, *, end: bool) -> None:
-        """Send DATA as flow control and the outbox let it. Raises StreamGone."""
+        """Send DATA as flow control and the outbox permit. Raises StreamGone."""
         rest = memoryview(body)
         while True:
             window = self._window(stream_id)
@@ -157,7 +157,7 @@ class Wire:
                 await self.room.park()
 
     async def send_bulk(self, message: BulkMessage) -> None:
-        """Send a large message as flow control and the outbox let it. Raises StreamGone."""
+        """Send a large message as flow control and the outbox permit. Raises StreamGone."""
         while message.left:
             window = self._window(message.stream_id)
             if window > 0 and not self.crowded:
@@ -168,8 +168,8 @@ class Wire:
                 await self.room.park()
 
     def answer(self, stream_id: int, body: bytes) -> bool:
-        """Send a short answer whole, and end the stream with it. Whether it could go at once; nothing is sent
-        otherwise. Raises StreamGone."""
+        """Send a short, complete answer, which ends the stream. Return False, without sending anything, if it cannot be
+        sent at once. Raises StreamGone."""
         if len(body) > min(self._window(stream_id), FRAME_BYTES) or self.crowded:
             return False
         self.h2.data_sent(stream_id, len(body), end=True)
@@ -182,7 +182,7 @@ class Wire:
         return self.h2.window(stream_id)
 
     def reset(self, stream_id: int, code: ErrorCodes) -> None:
-        """End one stream at once. One that has ended already is left alone."""
+        """Reset one stream. Does nothing if it has ended already."""
         self.frames.close(stream_id)
         try:
             self.h2.reset_stream(stream_id, code)
@@ -191,12 +191,12 @@ class Wire:
         self.flush()
 
     def give_back_unseen(self, stream_id: int, flow_bytes: int) -> None:
-        """Open the window of a stream, or with 0 the connection's, for DATA that h2 has not seen. It must not see this
-        either: it would take the windows for larger than they are, until it refused to open them any more."""
+        """Open the window of a stream, or of the connection (0), for DATA that bypassed h2. This must bypass h2, too:
+        otherwise it would count the windows as larger than they are, and finally refuse to open them."""
         self.flush(WindowUpdateFrame(stream_id, window_increment=flow_bytes).serialize())
 
     def read(self, data: bytes) -> list[Event]:
-        """Let h2 read what has come, and act on the events, which are returned as well."""
+        """Pass received data to h2. Handle its events and return them."""
         events = self.h2.receive_data(data)
         for event in events:
             self._handle(event)
@@ -208,7 +208,7 @@ class Wire:
 
     async def _read(self) -> None:
         while self.ended is None:
-            # Answers to pings and settings pile up when the other side talks but does not read.
+            # Answers to pings and settings would pile up if the peer sends but does not read.
             while self._outbox_bytes >= 4 * OUTBOX_BYTES_MAX:
                 await self.room.park()
             try:
@@ -242,14 +242,14 @@ class Wire:
         self.flush()
 
     def _count_data(self, flow_bytes: int) -> None:
-        # The streams' own windows are their readers' affair: a call whose answers are not fetched holds up no other.
+        # Only the connection's window. Readers open their streams' windows, so an unread call does not block others.
         self._connection_owed += flow_bytes
         if self._connection_owed >= CONNECTION_WINDOW_BYTES // 2:
             self.give_back_unseen(0, self._connection_owed)
             self._connection_owed = 0
 
     async def _say_goaway(self, reason: str) -> None:
-        """Send the GOAWAY that h2 has prepared, if the other side will have it."""
+        """Send the GOAWAY that h2 has prepared, if the peer still reads."""
         self.flush()
         farewell, self._outbox = b"".join(self._outbox), []
         self._end(reason)
@@ -283,6 +283,6 @@ class Wire:
 
 
 def _shown(data: bytes | bytearray) -> str:
-    """The first line of an answer in HTTP/1, which a server of that gives to what it cannot understand; else empty."""
+    """Return the first line of an HTTP/1 answer, which an HTTP/1 server sends for HTTP/2; "" for other data."""
     line = bytes(data[:_SHOWN_BYTES_MAX]).split(b"\r\n", 1)[0]
     return f'it answers "{line.decode("ascii", "replace")}"' if line.startswith(b"HTTP/") else ""

@@ -171,7 +171,7 @@ async def test_unreachable_runtime_is_a_finding_and_not_a_line_of_the_channel(
 
     expected = f'no gRPC at {tmp_path}/s: not HTTP/2 as we know it: it answers "HTTP/1.1 400 Bad Request"'
     assert (ERROR, True) == (runtime.severity, expected in runtime.found)
-    assert "trying until it is there" not in caplog.text
+    assert "retrying until it answers" not in caplog.text
 
 
 @pytest.mark.parametrize("flag", ["--healthz-port", "--kubectl-port"])

@@ -119,7 +119,7 @@ def test_a_socket_on_which_no_process_listens_is_passed_over_and_the_log_says_so
     assert CRIO == found.endpoint
     assert (
         f"{CRIO}, because it answers (passed over: no process listens at /run/containerd/containerd.sock: the runtime "
-        "has gone and left its socket behind)"
+        "has ended and left its socket behind)"
     ) == found.reason
 
 

@@ -223,7 +223,7 @@ async def test_a_cgroup_driver_that_has_no_name_here_is_reported_and_counts_as_u
             said.append(await runtime.cgroup_driver())
 
     assert ["cgroupfs", ""] == said
-    assert ["Container runtime has a cgroup driver that is not known here: number 7"] == caplog.messages
+    assert ["The container runtime has an unknown cgroup driver: number 7"] == caplog.messages
 
 
 async def test_what_is_gone_already_need_not_be_removed(autojump_clock):

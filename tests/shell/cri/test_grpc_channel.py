@@ -164,7 +164,7 @@ async def test_runtime_with_a_full_queue_is_reported_and_retried(tmp_path, autoj
             assert State.WAITING is channel.statistics().state
     [told] = caplog.records
     why = f"cannot connect to {tmp_path}/s: its queue is full: it does not accept connections"
-    assert f"runtime at {tmp_path}/s: {why}; trying until it is there" == told.getMessage()
+    assert f"runtime at {tmp_path}/s: {why}; retrying until it answers" == told.getMessage()
 
 
 async def test_what_accepts_and_says_nothing_is_left_after_five_seconds(autojump_clock):
@@ -231,7 +231,7 @@ async def test_a_runtime_that_goes_away_after_every_connect_is_logged_once_until
             pass
 
     there = "connected to the runtime at memory"
-    gone = "runtime at memory: received GOAWAY (NO_ERROR); trying until it is there"
+    gone = "runtime at memory: received GOAWAY (NO_ERROR); retrying until it answers"
     async with open_channel("memory", connector=network.connect) as channel, trio.open_nursery() as nursery:
         async with trio.open_nursery() as peers:
             peers.start_soon(greet_and_go, peers)
