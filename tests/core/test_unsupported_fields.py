@@ -132,53 +132,15 @@ def test_a_pods_field_is_reported_with_its_path(path: str, fields: dict[str, Any
     assert [f"spec.{path}"] == [one.path for one in unsupported_fields(it)]
 
 
-ITEM = k8s.KeyToPath(key="k", path="p", user=1)
-FIELD = k8s.DownwardAPIVolumeFile(path="p", user=1)
-ALPHA_IN_VOLUMES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("emptyDir.mode", {"empty_dir": k8s.EmptyDirVolumeSource(mode=0o700)}),
-    ("configMap.items[0].user", {"config_map": k8s.ConfigMapVolumeSource(name="c", items=(ITEM,))}),
-    ("configMap.defaultUser", {"config_map": k8s.ConfigMapVolumeSource(name="c", default_user=1)}),
-    ("secret.items[0].user", {"secret": k8s.SecretVolumeSource(secret_name="s", items=(ITEM,))}),
-    ("secret.defaultUser", {"secret": k8s.SecretVolumeSource(secret_name="s", default_user=1)}),
-    ("downwardAPI.items[0].user", {"downward_api": k8s.DownwardAPIVolumeSource(items=(FIELD,))}),
-    ("downwardAPI.defaultUser", {"downward_api": k8s.DownwardAPIVolumeSource(default_user=1)}),
-    ("projected.defaultUser", {"projected": k8s.ProjectedVolumeSource(default_user=1)}),
-    *(
-        (f"projected.sources[0].{name}", {"projected": k8s.ProjectedVolumeSource(sources=(source,))})
-        for name, source in (
-            ("configMap.items[0].user", k8s.VolumeProjection(config_map=k8s.ConfigMapProjection(items=(ITEM,)))),
-            ("secret.items[0].user", k8s.VolumeProjection(secret=k8s.SecretProjection(items=(ITEM,)))),
-            ("downwardAPI.items[0].user", k8s.VolumeProjection(downward_api=k8s.DownwardAPIProjection(items=(FIELD,)))),
-            (
-                "serviceAccountToken.user",
-                k8s.VolumeProjection(service_account_token=k8s.ServiceAccountTokenProjection(path="t", user=1)),
-            ),
-            (
-                "clusterTrustBundle.user",
-                k8s.VolumeProjection(cluster_trust_bundle=k8s.ClusterTrustBundleProjection(path="t", user=1)),
-            ),
-            (
-                "podCertificate.user",
-                k8s.VolumeProjection(
-                    pod_certificate=k8s.PodCertificateProjection(signer_name="s/s", key_type="ED25519", user=1)
-                ),
-            ),
-        )
-    ),
-)
+def test_alpha_field_of_a_volume_is_reported_with_its_path() -> None:
+    it = pod("plain", volumes=(k8s.Volume(name="v", empty_dir=k8s.EmptyDirVolumeSource(mode=0o700)),))
 
-
-@pytest.mark.parametrize(("path", "fields"), ALPHA_IN_VOLUMES, ids=[path for path, _ in ALPHA_IN_VOLUMES])
-def test_alpha_field_of_a_volume_is_reported_with_its_path(path: str, fields: dict[str, Any]) -> None:
-    it = pod("plain", volumes=(k8s.Volume(name="v", **fields),))
-
-    assert [f"spec.volumes[0].{path}"] == [one.path for one in unsupported_fields(it)]
+    assert ["spec.volumes[0].emptyDir.mode"] == [one.path for one in unsupported_fields(it)]
 
 
 def test_the_samples_above_leave_out_no_row() -> None:
     sampled = {path.replace("[0]", "[]") for path, _ in IN_PODS}
     sampled |= {f"containers[].{path}".replace("[0]", "[]").partition("[e")[0] for path, _ in IN_CONTAINERS}
-    sampled |= {f"volumes[].{path}".replace("[0]", "[]") for path, _ in ALPHA_IN_VOLUMES}
     left_out = {row.path for row in ROWS} - sampled
 
     assert set() == {path for path in left_out if not path.startswith("volumes[]")}

@@ -16,6 +16,7 @@ from trikubelet.core.containers.volume_files import (
     clean_path,
     config_map_files,
     downward_files,
+    owned,
     secret_file,
     secret_files,
     sources_of,
@@ -165,6 +166,78 @@ def debugged(it: k8s.Pod, context: k8s.SecurityContext | None) -> k8s.Pod:
 )
 def test_a_token_is_for_the_one_user_or_the_group_where_there_is_one(it: k8s.Pod, mode: int, owner: int | None) -> None:
     assert VolumeFile(b"t", mode, owner) == secret_file(it, b"t", 0o644)
+
+
+FILE, TOKEN = VolumeFile(b"x", 0o640), VolumeFile(b"t", 0o644)
+ITEMS = (k8s.KeyToPath(key="a", path="a", user=7), k8s.KeyToPath(key="b", path="b"))
+
+
+@pytest.mark.parametrize("default_user", [None, 5])
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(k8s.VolumeProjection(config_map=k8s.ConfigMapProjection(name="o", items=ITEMS)), id="a ConfigMap"),
+        pytest.param(k8s.VolumeProjection(secret=k8s.SecretProjection(name="o", items=ITEMS)), id="a Secret"),
+        pytest.param(
+            k8s.VolumeProjection(
+                downward_api=k8s.DownwardAPIProjection(
+                    items=(
+                        k8s.DownwardAPIVolumeFile(path="a", user=7),
+                        k8s.DownwardAPIVolumeFile(path="b"),
+                    )
+                )
+            ),
+            id="the downward API",
+        ),
+    ],
+)
+def test_files_belong_to_the_user_of_their_item_or_else_of_the_volume(
+    source: k8s.VolumeProjection, default_user: int | None
+) -> None:
+    assert {"a": replace(FILE, owner=7), "b": replace(FILE, owner=default_user)} == owned(
+        {"a": FILE, "b": FILE}, source, default_user
+    )
+
+
+def test_files_of_all_keys_belong_to_the_user_of_the_volume() -> None:
+    source = k8s.VolumeProjection(secret=k8s.SecretProjection(name="o"))
+
+    assert {"k": replace(FILE, owner=0)} == owned({"k": FILE}, source, 0)
+    assert {"k": FILE} == owned({"k": FILE}, source, None)
+
+
+@pytest.mark.parametrize(
+    ("expected", "user", "default_user"),
+    [
+        pytest.param(VolumeFile(b"t", 0o600, 9), 9, 5, id="its own"),
+        pytest.param(VolumeFile(b"t", 0o600, 5), None, 5, id="the volume's"),
+        pytest.param(TOKEN, None, None, id="none"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["token", "anchors", "certificate"])
+def test_credential_with_a_user_is_for_that_user_alone(
+    kind: str, expected: VolumeFile, user: int | None, default_user: int | None
+) -> None:
+    source = {
+        "token": k8s.VolumeProjection(service_account_token=k8s.ServiceAccountTokenProjection(path="t", user=user)),
+        "anchors": k8s.VolumeProjection(cluster_trust_bundle=k8s.ClusterTrustBundleProjection(path="t", user=user)),
+        "certificate": k8s.VolumeProjection(
+            pod_certificate=k8s.PodCertificateProjection(signer_name="a/b", key_type="ED25519", user=user)
+        ),
+    }[kind]
+
+    assert {"t": expected} == owned({"t": TOKEN}, source, default_user)
+
+
+def test_volumes_of_each_kind_name_the_user_of_their_files() -> None:
+    made = (
+        k8s.Volume(name="v", config_map=k8s.ConfigMapVolumeSource(name="o", default_user=5)),
+        k8s.Volume(name="v", secret=k8s.SecretVolumeSource(secret_name="o", default_user=5)),
+        k8s.Volume(name="v", downward_api=k8s.DownwardAPIVolumeSource(default_user=5)),
+        k8s.Volume(name="v", projected=k8s.ProjectedVolumeSource(default_user=5)),
+    )
+
+    assert [5] * 4 == [sources.user for one in made if (sources := sources_of(one))]
 
 
 def test_all_four_kinds_are_lists_of_sources_and_only_config_maps_may_lie_on_a_disk() -> None:

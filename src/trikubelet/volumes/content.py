@@ -26,6 +26,7 @@ from trikubelet.core.containers.volume_files import (
     clean_path,
     config_map_files,
     downward_files,
+    owned,
     secret_file,
     secret_files,
 )
@@ -67,10 +68,10 @@ async def maker_of(pod: Pod, sources: Sources, objects: PodObjects, facts: NodeF
                 nursery.start_soon(ask, place, projection)
             else:
                 makers[place] = _downward_maker(fields, downward.items, sources.mode, allowance)
-    return partial(_made, makers, problems)
+    return partial(_made, makers, problems, sources)
 
 
-def _made(makers: Iterable[Maker], problems: Sequence[str]) -> Files:
+def _made(makers: Iterable[Maker], problems: Sequence[str], sources: Sources) -> Files:
     """Return the files of all sources. They are made in order, because their total size is limited, and one after
     another, so that a too large one is never held."""
     files: Files = {}
@@ -78,7 +79,7 @@ def _made(makers: Iterable[Maker], problems: Sequence[str]) -> Files:
     problems, failures = list(problems), 0
     for place, maker in enumerate(makers):
         try:
-            made = maker(contents)
+            made = owned(maker(contents), sources.projections[place], sources.user)
             for path, file in made.items():
                 allowance.count(max(len(file.content), len(path)), path)  # an empty file is not made for nothing
                 files[clean_path(path)] = file

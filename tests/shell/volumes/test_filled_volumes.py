@@ -363,6 +363,26 @@ async def test_a_key_at_too_many_paths_has_its_volume_refused(
     assert not (tmp_path / PLACE).exists()
 
 
+async def test_files_are_given_to_the_users_that_the_volume_names(
+    volumes: DiskVolumes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_to: list[int] = []
+    monkeypatch.setattr(os, "fchown", lambda _file, owner, _group: given_to.append(owner))
+    items = (k8s.KeyToPath(key="a", path="mine", user=7), k8s.KeyToPath(key="a", path="default"))
+    name = k8s.ObjectFieldSelector(field_path="metadata.name")
+    fact = k8s.DownwardAPIVolumeFile(path="name", field_ref=name, user=11)
+    sources = (
+        k8s.VolumeProjection(config_map=k8s.ConfigMapProjection(name="o", items=items)),
+        k8s.VolumeProjection(downward_api=k8s.DownwardAPIProjection(items=(fact,))),
+        k8s.VolumeProjection(service_account_token=k8s.ServiceAccountTokenProjection(path="token", user=9)),
+    )
+    made_of_data = k8s.ProjectedVolumeSource(sources=sources, default_user=5)
+
+    await volumes.set_up(pod(volumes=(k8s.Volume(name="p", projected=made_of_data),)))
+
+    assert {7, 5, 9, 11} <= set(given_to)
+
+
 async def test_files_are_made_in_the_thread_that_writes_them(
     volumes: DiskVolumes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

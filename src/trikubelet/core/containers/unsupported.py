@@ -93,16 +93,6 @@ def why_not_mounted(volume: k8s.Volume) -> str:
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HOOKS = ("lifecycle.postStart", "lifecycle.preStop")
-_FILES_OF = (
-    *(f"volumes[].{source}.items[].user" for source in ("configMap", "downwardAPI", "secret")),
-    *(f"volumes[].{source}.defaultUser" for source in ("configMap", "downwardAPI", "secret", "projected")),
-    *(f"volumes[].projected.sources[].{one}.items[].user" for one in ("configMap", "downwardAPI", "secret")),
-    *(
-        f"volumes[].projected.sources[].{one}.user"
-        for one in ("clusterTrustBundle", "podCertificate", "serviceAccountToken")
-    ),
-)
-_USER = _alpha("AtomicWriteVolumeUserFields", "the file has the owner that it has without the field")
 
 ROWS = (
     Row("containers[].lifecycle.postStart.tcpSocket", TCP_HOOKS, _is_present),
@@ -131,7 +121,6 @@ ROWS = (
         _alpha("EmptyDirVolumeMode", "the directory has the mode that it has without the field"),
         _is_present,
     ),
-    *(Row(path, _USER, _is_present) for path in _FILES_OF),
     Row("resourceClaims", "claims are not prepared yet"),
     Row("resources.claims", "claims are not prepared yet"),
     Row("securityContext.seLinuxChangePolicy", "volumes are relabelled file by file all the same", _mounts_with_label),

@@ -14,6 +14,8 @@ from collections import ChainMap
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from trikubelet.core.containers.allowance import VALUES, VOLUME_BYTES_MAX, Allowance
 from trikubelet.core.containers.downward import resource_value
 from trikubelet.core.containers.errors import missing
@@ -79,12 +81,14 @@ class Contents:
 
 
 class Sources(Frozen):
-    """The sources of a volume. ``in_memory``: it must never be on a disk."""
+    """The sources of a volume. ``in_memory``: it must never be on a disk; ``user``: the owner of files for which
+    neither source nor item names another, None for the user that writes them."""
 
     plugin: str
     projections: tuple[k8s.VolumeProjection, ...]
     mode: int
     in_memory: bool = True
+    user: int | None = None
 
     @property
     def has_secrets(self) -> bool:
@@ -96,20 +100,23 @@ class Sources(Frozen):
 def sources_of(volume: k8s.Volume) -> Sources | None:
     """Return the volume's sources; None if it is not made of data."""
     if (projected := volume.projected) is not None:
-        return Sources(PLUGINS["projected"], projected.sources, _mode(projected.default_mode))
+        return Sources(
+            PLUGINS["projected"], projected.sources, _mode(projected.default_mode), user=projected.default_user
+        )
     if (secret := volume.secret) is not None:
         one = k8s.VolumeProjection(
             secret=k8s.SecretProjection(items=secret.items, name=secret.secret_name, optional=secret.optional)
         )
-        return Sources(PLUGINS["secret"], (one,), _mode(secret.default_mode))
+        return Sources(PLUGINS["secret"], (one,), _mode(secret.default_mode), user=secret.default_user)
     if (config := volume.config_map) is not None:
         one = k8s.VolumeProjection(
             config_map=k8s.ConfigMapProjection(items=config.items, name=config.name, optional=config.optional)
         )
-        return Sources(PLUGINS["config_map"], (one,), _mode(config.default_mode), in_memory=False)
+        mode = _mode(config.default_mode)
+        return Sources(PLUGINS["config_map"], (one,), mode, in_memory=False, user=config.default_user)
     if (downward := volume.downward_api) is not None:
         one = k8s.VolumeProjection(downward_api=k8s.DownwardAPIProjection(items=downward.items))
-        return Sources(PLUGINS["downward_api"], (one,), _mode(downward.default_mode))
+        return Sources(PLUGINS["downward_api"], (one,), _mode(downward.default_mode), user=downward.default_user)
     return None
 
 
@@ -222,6 +229,31 @@ def certificate_files(pod: k8s.Pod, source: k8s.PodCertificateProjection, held: 
         (source.certificate_chain_path, held.chain_pem),
     )
     return {path: secret_file(pod, content, mode) for path, content in wanted if path}
+
+
+def owned(files: Files, source: k8s.VolumeProjection, default: int | None) -> Files:
+    """Return a source's files with the owners that their items, the source or, at last, the volume name (``user``,
+    ``defaultUser``). A file that is for a user because it is a credential keeps its mode for that user alone."""
+    users = _users(source)
+    if default is None and not any(user is not None for user in users.values()):
+        return files
+    is_whole = source.service_account_token or source.cluster_trust_bundle or source.pod_certificate
+    found = {}
+    for path, file in files.items():
+        own = users.get("" if is_whole else path)
+        user = default if own is None else own
+        mode = SECRET_MODE if is_whole and user is not None else file.mode
+        found[path] = file if user is None else replace(file, owner=user, mode=mode)
+    return found
+
+
+def _users(source: k8s.VolumeProjection) -> dict[str, int | None]:
+    """Return the users that a source names, by the path of each item; by "" for one without items."""
+    for one in (source.config_map, source.secret, source.downward_api):
+        if one is not None:
+            return {item.path: item.user for item in one.items}
+    whole = source.service_account_token or source.cluster_trust_bundle or source.pod_certificate
+    return {} if whole is None else {"": whole.user}
 
 
 def fs_group(pod: k8s.Pod) -> int | None:

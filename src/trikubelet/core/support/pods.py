@@ -30,6 +30,9 @@ _VARIABLES = f"{_LIVE}variables.py::test_"
 _WORDS = f"{_LIVE}cluster_words.py::test_"
 _RESIZES = f"{_LIVE}cluster_resizes.py::test_"
 
+_OWNED = "tests/shell/volumes/test_filled_volumes.py::test_files_are_given_to_the_users_that_the_volume_names"
+_FROM_1_38 = "API servers before 1.38 drop it, because its feature is alpha there"
+
 _OF_STATIC_PODS = "static pods may not have it: only an API server has it"
 
 
@@ -307,6 +310,27 @@ _WORKS: Final = (
             *_below("volumes[].projected.sources[]", "configMap", "downwardAPI", "secret"),
         ),
     ),
+    Works(
+        _OWNED,
+        tuple(f"volumes[].{kind}.defaultUser" for kind in ("configMap", "downwardAPI", "projected", "secret")),
+        _FROM_1_38,
+        by=("default_user",),
+    ),
+    Works(
+        _OWNED,
+        tuple(
+            f"volumes[].{place}{kind}.items[].user"
+            for place in ("", "projected.sources[].")
+            for kind in ("configMap", "downwardAPI", "secret")
+        ),
+        _FROM_1_38,
+    ),
+    Works(
+        _OWNED,
+        tuple(f"volumes[].projected.sources[].{kind}.user" for kind in ("podCertificate", "serviceAccountToken")),
+        _FROM_1_38,
+    ),
+    Works(_OWNED, ("volumes[].projected.sources[].clusterTrustBundle.user",), _FROM_1_38, beside=True),
     Works(
         f"{_LIVE}cluster_volumes.py::test_a_pods_token_is_good_for_as_long_as_the_pod",
         ("volumes[].projected.sources[].serviceAccountToken",),

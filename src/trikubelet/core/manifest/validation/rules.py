@@ -69,6 +69,12 @@ def amounts(values: Mapping[str, Quantity]) -> dict[str, Fraction]:
     return {name: value for name, value in read.items() if value is not None}
 
 
+def id_problems(path: str, number: int | None) -> Problems:
+    """Yield a problem unless this is the id of a user or group."""
+    if number is not None and not 0 <= number <= INT32_MAX:
+        yield invalid(path, number, f"must be between 0 and {INT32_MAX}")
+
+
 def mode_problems(path: str, mode: int | None) -> Problems:
     """Yield a problem unless these are the permission bits of a file."""
     if mode is not None and not 0 <= mode <= FILE_MODE_MAX:

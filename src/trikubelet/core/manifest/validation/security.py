@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.containers.sysctls import host_namespace, normal_name
 from trikubelet.core.manifest.problem import duplicate, forbidden, invalid, named, one_of, required, too_long
-from trikubelet.core.manifest.validation.rules import INT32_MAX
+from trikubelet.core.manifest.validation.rules import id_problems
 from trikubelet.model import names
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def pod_security_problems(spec: PodSpec) -> Problems:
 
 def _pod_context(path: str, context: PodSecurityContext, spec: PodSpec) -> Problems:
     yield from _shared(path, context, spec)
-    yield from _id(f"{path}.fsGroup", context.fs_group)
+    yield from id_problems(f"{path}.fsGroup", context.fs_group)
     for n, group in enumerate(context.supplemental_groups):
-        yield from _id(f"{path}.supplementalGroups[{n}]", group)
+        yield from id_problems(f"{path}.supplementalGroups[{n}]", group)
     yield from one_of(f"{path}.fsGroupChangePolicy", context.fs_group_change_policy, ("OnRootMismatch", "Always"))
     yield from one_of(f"{path}.supplementalGroupsPolicy", context.supplemental_groups_policy, ("Merge", "Strict"))
     yield from one_of(f"{path}.seLinuxChangePolicy", context.se_linux_change_policy, ("Recursive",))
@@ -81,18 +81,13 @@ def container_security_problems(path: str, container: Container, spec: PodSpec) 
 
 def _shared(path: str, context: PodSecurityContext | SecurityContext, spec: PodSpec) -> Problems:
     """Yield the problems of the fields that the contexts of pods and containers share."""
-    yield from _id(f"{path}.runAsUser", context.run_as_user)
-    yield from _id(f"{path}.runAsGroup", context.run_as_group)
+    yield from id_problems(f"{path}.runAsUser", context.run_as_user)
+    yield from id_problems(f"{path}.runAsGroup", context.run_as_group)
     for field, profile in (("seccompProfile", context.seccomp_profile), ("appArmorProfile", context.app_armor_profile)):
         if profile is not None:
             yield from _profile(f"{path}.{field}", profile, is_file=field == "seccompProfile")
     if context.windows_options is not None and spec.os is not None:
         yield forbidden(f"{path}.windowsOptions", "may not be set where spec.os.name is linux")
-
-
-def _id(path: str, number: int | None) -> Problems:
-    if number is not None and not 0 <= number <= INT32_MAX:
-        yield invalid(path, number, f"must be between 0 and {INT32_MAX}")
 
 
 def _profile(path: str, profile: SeccompProfile | AppArmorProfile, *, is_file: bool) -> Problems:

@@ -11,7 +11,14 @@ from trikubelet.core.manifest.problem import duplicate, forbidden, invalid, name
 from trikubelet.core.manifest.validation.containers import PULL_POLICIES
 from trikubelet.core.manifest.validation.drivers import driver_problems
 from trikubelet.core.manifest.validation.environment import VOLUME_FIELDS, field_problems, resource_field_problems
-from trikubelet.core.manifest.validation.rules import amount_problems, at_most_one, chosen, exactly_one, mode_problems
+from trikubelet.core.manifest.validation.rules import (
+    amount_problems,
+    at_most_one,
+    chosen,
+    exactly_one,
+    id_problems,
+    mode_problems,
+)
 from trikubelet.model import names, quantity
 
 if TYPE_CHECKING:
@@ -78,6 +85,7 @@ def _source(path: str, volume: Volume, spec: PodSpec) -> Problems:
         yield from _projected(f"{path}.projected", volume.projected, spec)
     if volume.downward_api is not None:
         yield from mode_problems(f"{path}.downwardAPI.defaultMode", volume.downward_api.default_mode)
+        yield from id_problems(f"{path}.downwardAPI.defaultUser", volume.downward_api.default_user)
         yield from _downward(f"{path}.downwardAPI", volume.downward_api.items, spec)
     yield from _objects(path, volume)
     yield from driver_problems(path, volume)
@@ -114,10 +122,12 @@ def _objects(path: str, volume: Volume) -> Problems:
     if (config := volume.config_map) is not None:
         yield from named(f"{path}.configMap.name", config.name, names.subdomain_problem(config.name))
         yield from mode_problems(f"{path}.configMap.defaultMode", config.default_mode)
+        yield from id_problems(f"{path}.configMap.defaultUser", config.default_user)
         yield from _items(f"{path}.configMap", config.items)
     if (secret := volume.secret) is not None:
         yield from named(f"{path}.secret.secretName", secret.secret_name, names.subdomain_problem(secret.secret_name))
         yield from mode_problems(f"{path}.secret.defaultMode", secret.default_mode)
+        yield from id_problems(f"{path}.secret.defaultUser", secret.default_user)
         yield from _items(f"{path}.secret", secret.items)
     if (claim := volume.persistent_volume_claim) is not None:
         where = f"{path}.persistentVolumeClaim.claimName"
@@ -132,6 +142,7 @@ def _items(path: str, items: tuple[KeyToPath, ...], taken: set[str] | None = Non
         yield from named(f"{here}.key", item.key, names.config_key_problem(item.key))
         yield from _file(f"{here}.path", item.path, taken)
         yield from mode_problems(f"{here}.mode", item.mode)
+        yield from id_problems(f"{here}.user", item.user)
 
 
 def _file(path: str, file: str, taken: set[str] | None) -> Problems:
@@ -153,6 +164,7 @@ def _downward(
         here = f"{path}.items[{n}]"
         yield from _file(f"{here}.path", item.path, taken)
         yield from mode_problems(f"{here}.mode", item.mode)
+        yield from id_problems(f"{here}.user", item.user)
         yield from exactly_one(here, chosen(item, ("fieldRef", "resourceFieldRef")), "fieldRef or resourceFieldRef")
         if item.field_ref is not None:
             yield from field_problems(f"{here}.fieldRef", item.field_ref, VOLUME_FIELDS)
@@ -163,6 +175,7 @@ def _downward(
 
 def _projected(path: str, source: ProjectedVolumeSource, spec: PodSpec) -> Problems:
     yield from mode_problems(f"{path}.defaultMode", source.default_mode)
+    yield from id_problems(f"{path}.defaultUser", source.default_user)
     taken: set[str] = set()
     for n, projection in enumerate(source.sources):
         here = f"{path}.sources[{n}]"
