@@ -165,7 +165,9 @@ def writes_nothing(node: Node) -> None:
     assert says in node.refused("label", "pod", "web-live", "a=b")
     manifest = yaml.safe_dump(pod("new", shell("c", "exit 0")))
     for verb in ("apply", "create"):
-        assert f"the manifests in {node.agent.manifests} say" in node.refused(verb, "-f-", manifests=manifest)
+        assert f"the manifests in {node.agent.manifests} define the pods" in node.refused(
+            verb, "-f-", manifests=manifest
+        )
 
 
 @contextmanager
